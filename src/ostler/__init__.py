@@ -1,0 +1,1 @@
+"""ostler drives every coding agent through one API."""

@@ -1,0 +1,78 @@
+"""The one exception of ostler, and the kinds it comes in."""
+
+from typing import Literal, NamedTuple, get_args
+
+ErrorKind = Literal[
+    "missing",  # a program or package that is needed is not installed
+    "unauthenticated",
+    "bad_request",
+    "unsupported",  # the agent cannot do what was asked for
+    "limited",  # a quota or rate limit
+    "overloaded",  # the model's server is in trouble
+    "over_budget",
+    "crashed",
+    "timed_out",
+    "cancelled",
+    "unproven",  # it ended, and nothing shows that it succeeded
+    "undelivered",
+    "invalid_output",
+    "store",
+    "busy",
+    "exists",
+    "too_many",
+    "not_found",
+    "denied",
+]
+
+
+class Codes(NamedTuple):
+    """What a kind of error becomes at the edges."""
+
+    exit: int
+    http: int
+
+
+KINDS: dict[ErrorKind, Codes] = {
+    "missing": Codes(1, 424),
+    "unauthenticated": Codes(1, 424),
+    "bad_request": Codes(2, 400),
+    "unsupported": Codes(2, 422),
+    "limited": Codes(1, 429),
+    "overloaded": Codes(1, 503),
+    "over_budget": Codes(1, 402),
+    "crashed": Codes(1, 502),
+    "timed_out": Codes(124, 504),
+    "cancelled": Codes(130, 409),
+    "unproven": Codes(1, 502),
+    "undelivered": Codes(1, 502),
+    "invalid_output": Codes(1, 502),
+    "store": Codes(1, 500),
+    "busy": Codes(1, 409),
+    "exists": Codes(1, 409),
+    "too_many": Codes(1, 429),
+    "not_found": Codes(2, 404),
+    "denied": Codes(1, 403),
+}
+assert set(KINDS) == set(get_args(ErrorKind))
+
+
+class OstlerError(Exception):
+    """Something that cannot be done: what failed, on what (`message`), and what to do next (`hint`)."""
+
+    def __init__(self, kind: ErrorKind, message: str, hint: str = "", retry_at: float | None = None) -> None:
+        super().__init__(message)
+        self.kind: ErrorKind = kind
+        self.message = message
+        self.hint = hint
+        self.retry_at = retry_at
+
+    def __str__(self) -> str:
+        return f"{self.message}. {self.hint}" if self.hint else self.message
+
+    @property
+    def exit_code(self) -> int:
+        return KINDS[self.kind].exit
+
+    @property
+    def http_status(self) -> int:
+        return KINDS[self.kind].http
