@@ -223,7 +223,7 @@ def decode(line: bytes) -> Any:
 
 def _decode_leniently(line: bytes) -> Any:
     """A second look: invalid UTF-8 and lone surrogates must not cost a whole record."""
-    if not line.lstrip()[:1] == b"{":
+    if line.lstrip()[:1] != b"{":
         return None
     text = line.decode("utf-8", "replace")
     text = re.sub(r"\\u[dD][89aAbB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])", r"\\ufffd", text)
