@@ -1,0 +1,32 @@
+"""One typed Settings: defaults < user file < project file < environment < flags.
+
+Only the two TOML files and the list of trusted project files are read here; the environment is
+handed in. A project file comes with a repository, so what it may say without trust is a short list.
+"""
+
+from ostler.settings.check import nearest
+from ostler.settings.files import PROJECT_FILE, find_project_file, user_file
+from ostler.settings.keys import Loaded, Profile, Settings, seconds
+from ostler.settings.load import load_settings, trust_file, user_state_folder
+from ostler.settings.template import template
+from ostler.settings.trust import Trust, digest, record_trust, recorded_trust, unsafe_keys
+
+__all__ = [
+    "PROJECT_FILE",
+    "Loaded",
+    "Profile",
+    "Settings",
+    "Trust",
+    "digest",
+    "find_project_file",
+    "load_settings",
+    "nearest",
+    "record_trust",
+    "recorded_trust",
+    "seconds",
+    "template",
+    "trust_file",
+    "unsafe_keys",
+    "user_file",
+    "user_state_folder",
+]

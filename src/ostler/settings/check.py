@@ -1,0 +1,177 @@
+"""Checks plain values against the settings' types; what is wrong is told with file, line and path."""
+
+import contextlib
+import difflib
+import math
+import re
+import tomllib
+from collections.abc import Iterable
+from typing import Any, Literal, get_args, get_origin
+
+import msgspec
+from msgspec import Struct
+
+from ostler.errors import OstlerError
+from ostler.settings.keys import NOT_IN_FILES, positive, seconds
+from ostler.words import Limits
+
+Path = tuple[str, ...]
+
+
+class Where(Struct, frozen=True):
+    """Says where a key stands: in a file with its line, or in a variable or flag."""
+
+    name: str
+    text: str = ""
+
+    def at(self, path: Path) -> str:
+        return f"{self.name}:{line_of(self.text, path)}: " if self.text else f"{self.name}: "
+
+
+def checked(value: Any, kind: Any, where: Where, path: Path) -> Any:
+    """The value as plain data of that type; raises bad_request that names file, line and path."""
+    if isinstance(value, dict):
+        kind = next((part for part in get_args(kind) if _is_struct(part)), kind)  # Limits of `Limits | None`
+    if _is_struct(kind):
+        return _checked_struct(value, kind, where, path)
+    if get_origin(kind) is dict:
+        table = _table(value, where, path)
+        return {name: checked(item, get_args(kind)[1], where, (*path, name)) for name, item in table.items()}
+    if path[0] == "commands" and isinstance(value, str):
+        value = [value]
+    return _leaf(value, kind, where, path)
+
+
+def checked_limit(value: Any, where: Where, path: Path) -> float | None:
+    """Seconds (or dollars): a number, "5m", or "none"."""
+    if value is None or (value == "none" and path[-1] != "linger"):
+        return None
+    try:
+        if path[-1] != "cost_usd":
+            return seconds(value)
+        if not isinstance(value, bool):
+            return positive(float(value))
+    except (ValueError, TypeError):
+        pass
+    raise wrong(where, path, f'{value!r} is no limit: expected a number, "5m" or "none"')
+
+
+def _checked_struct(value: Any, kind: type[Struct], where: Where, path: Path) -> dict[str, Any]:
+    types = {field.name: field.type for field in msgspec.structs.fields(kind)}
+    table = _table(value, where, path)
+    for name in table:
+        if name not in types:
+            raise unknown(where, (*path, name), types)
+    if kind is Limits:
+        return {name: checked_limit(item, where, (*path, name)) for name, item in table.items()}
+    return {name: checked(item, types[name], where, (*path, name)) for name, item in table.items()}
+
+
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Struct)
+
+
+def _table(value: Any, where: Where, path: Path) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return value
+    names: dict[type, str] = {str: "a string", bool: "true or false", int: "a number", float: "a number"}
+    raise wrong(where, path, f"expected a table, got {names.get(type(value), 'a list')}")
+
+
+def _leaf(value: Any, kind: Any, where: Where, path: Path) -> Any:
+    try:
+        converted = msgspec.to_builtins(msgspec.convert(value, kind))
+    except msgspec.ValidationError as error:
+        raise wrong(where, path, _mismatch(value, kind, error)) from error
+    if problem := _unsound(converted, path):
+        raise wrong(where, path, problem)
+    return converted
+
+
+def _mismatch(value: Any, kind: Any, error: msgspec.ValidationError) -> str:
+    literal = next((part for part in (kind, *get_args(kind)) if get_origin(part) is Literal), None)
+    if literal is not None and isinstance(value, str):
+        return f"{value!r} is none of {', '.join(get_args(literal))}"
+    return re.sub(r"^Expected", "expected", str(error).split(" - at ")[0]).replace("`", "")
+
+
+def _unsound(value: Any, path: Path) -> str:
+    """What the types do not say: '' when the value is sound."""
+    strings = [value] if isinstance(value, str) else value if isinstance(value, tuple | list) else []
+    if any("\0" in item for item in strings):
+        return "it contains a NUL character"
+    if path[0] == "env" and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", path[1]):
+        return f"{path[1]!r} cannot be the name of a variable"
+    if path[0] == "commands" and not (value and value[0]):
+        return "a command needs a program"
+    if path[0] == "state" and not value:
+        return "it is empty"
+    if path[0] == "ttl_days" and not (math.isfinite(value) and value > 0):
+        return "it must be more than 0"
+    if path[-1] == "done_pattern" and not _compiles(value):
+        return "this is no regular expression"
+    return ""
+
+
+def _compiles(pattern: str) -> bool:
+    with contextlib.suppress(re.error, OverflowError, RecursionError):
+        re.compile(pattern)
+        return True
+    return False
+
+
+# -- what to say ------------------------------------------------------------------------------------
+
+
+def unknown(where: Where, path: Path, known: Iterable[str]) -> OstlerError:
+    if len(path) == 1 and path[0] in NOT_IN_FILES:
+        hint = f"Set OSTLER_{path[0].upper()} in the environment instead"
+    elif guess := nearest(path[-1], known):
+        hint = f"Did you mean {guess}?"
+    else:
+        hint = f"Known here: {', '.join(known)}"
+    return OstlerError("bad_request", f"{where.at(path)}unknown setting {'.'.join(path)}", hint)
+
+
+def wrong(where: Where, path: Path, what: str) -> OstlerError:
+    return OstlerError("bad_request", f"{where.at(path)}{'.'.join(path)}: {what}")
+
+
+def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
+    """The known name that comes nearest, or ''."""
+    return next(iter(difflib.get_close_matches(name, list(names), n=1, cutoff=cutoff)), "")
+
+
+# -- lines of keys ----------------------------------------------------------------------------------
+
+_PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
+_KEY_LINE = re.compile(rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*=")
+_TABLE_LINE = re.compile(rf"\s*\[\[?\s*({_PART}(?:\s*\.\s*{_PART})*)\s*\]")
+_LONG_STRING = re.compile(r'"""(?:\\.|[^\\])*?"""' + r"|'''.*?'''", re.S)
+
+
+def line_of(text: str, path: Path) -> int:
+    """The line where a key stands, else where the nearest table around it begins; 1 if nowhere."""
+    text = _LONG_STRING.sub(lambda found: '""' + "\n" * found[0].count("\n"), text)
+    table: Path = ()
+    best, depth = 1, 0
+    for number, line in enumerate(text.split("\n"), 1):
+        if found := _TABLE_LINE.match(line):
+            table = key = _parts(found[1])
+        elif found := _KEY_LINE.match(line):
+            key = (*table, *_parts(found[1]))
+        else:
+            continue
+        shared = len(path) if key[: len(path)] == path else len(key) if path[: len(key)] == key else 0
+        if shared > depth:
+            best, depth = number, shared
+    return best
+
+
+def _parts(dotted: str) -> Path:
+    value: Any = tomllib.loads(f"{dotted} = 0")
+    parts = []
+    while isinstance(value, dict):
+        name, value = next(iter(value.items()))
+        parts.append(name)
+    return tuple(parts)

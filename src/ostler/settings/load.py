@@ -1,0 +1,158 @@
+"""Builds Settings from its layers."""
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, get_origin
+
+import msgspec
+
+from ostler.settings.check import Path, Where, checked, checked_limit, nearest, unknown, wrong
+from ostler.settings.files import Layer, file_layer, find_project_file, home_of, project_root, user_layer
+from ostler.settings.keys import TYPES, Loaded, Settings
+from ostler.settings.trust import Trust, digest, recorded_trust, unsafe_keys, without
+
+_ADD_UP = {"tools_denied", "redact"}  # what restricts is never lost to a higher layer
+_MERGED = {"models", "profiles", "limits", "env", "commands"}
+
+
+def load_settings(
+    *,
+    folder: str,
+    environ: Mapping[str, str],
+    flags: Mapping[str, Any] | None = None,
+    trust: Trust | None = None,
+) -> Loaded:
+    """Settings for work in a folder. Raises bad_request with file and line for what is wrong in a file.
+
+    `trust` says whether a project file (path, sha256) was trusted; by default the user's list is asked.
+    """
+    notices: list[str] = []
+    folder = os.path.realpath(folder)
+    layers = [user_layer(environ)]
+    project_file, data = find_project_file(folder, notices)
+    if data is not None:
+        layer = file_layer(project_file, data)
+        if not (trust or recorded_trust(trust_file(environ)))(project_file, digest(data)):
+            layer = _untrusted(layer, layers[0], notices)
+        layers.append(layer)
+    layers += [_environment_layer(environ, notices), Layer("flag", _checked_flags(flags or {}))]
+    values, sources = _merged(layers)
+    settings: Settings = msgspec.convert(values, Settings)
+    root = project_root(folder, project_file)
+    settings = msgspec.structs.replace(settings, home=_state_folder(settings, environ, root), project=root)
+    return Loaded(settings=settings, notices=tuple(notices), sources=sources, project_file=project_file)
+
+
+def _untrusted(layer: Layer, user: Layer, notices: list[str]) -> Layer:
+    unsafe = unsafe_keys(layer.values, user.values)
+    if unsafe:
+        names = ", ".join(".".join(path) for path in unsafe)
+        notices.append(f"{layer.source} is not trusted: {names} ignored. Read it, then run `ostler trust`")
+    return without(layer, unsafe)
+
+
+def _merged(layers: Iterable[Layer]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Later layers win; maps merge by key (a profile is replaced whole), restrictions add up."""
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for layer in layers:
+        for key, value in layer.values.items():
+            if key in _MERGED:
+                values[key] = {**values.get(key, {}), **value}
+            elif key in _ADD_UP:
+                values[key] = list(dict.fromkeys([*values.get(key, []), *value]))
+            else:
+                values[key] = value
+            sources[key] = layer.source
+    return values, sources
+
+
+# -- environment and flags --------------------------------------------------------------------------
+
+VARIABLES: dict[str, Path] = {
+    "OSTLER_AGENT": ("default_agent",),
+    "OSTLER_ACCESS": ("access",),
+    "OSTLER_TIMEOUT": ("limits", "total"),
+    "OSTLER_IDLE_TIMEOUT": ("limits", "idle"),
+    "OSTLER_MAX_COST": ("limits", "cost_usd"),
+    "OSTLER_ALLOW_TOOLS": ("tools_allowed",),
+    "OSTLER_DENY_TOOLS": ("tools_denied",),
+    "OSTLER_FALLBACK": ("fallback",),
+    "OSTLER_ENV_PASS": ("env_pass",),
+    "OSTLER_REDACT": ("redact",),
+    "OSTLER_STATE": ("state",),
+    "OSTLER_TTL_DAYS": ("ttl_days",),
+    "OSTLER_CONFIG": ("config",),
+    "OSTLER_LEAN": ("lean",),
+    "OSTLER_ONLY": ("only",),
+    "OSTLER_SCENARIO": ("scenario",),
+}
+_KNOWN = (*VARIABLES, "OSTLER_HOME", "OSTLER_DEBUG", "OSTLER_TURN")
+
+
+def _environment_layer(environ: Mapping[str, str], notices: list[str]) -> Layer:
+    values: dict[str, Any] = {}
+    for name, path in VARIABLES.items():
+        if environ.get(name):
+            value = _from_variable(name, environ[name], path)
+            if path[0] == "limits":
+                values.setdefault("limits", {})[path[1]] = value
+            else:
+                values[path[0]] = value
+    for name in environ:
+        # Other programs may have variables of this prefix: only what looks like a slip is told.
+        if name.startswith("OSTLER_") and name not in _KNOWN and (guess := nearest(name, _KNOWN, cutoff=0.85)):
+            notices.append(f"the variable {name} means nothing. Did you mean {guess}?")
+    return Layer("environment", values)
+
+
+def _from_variable(name: str, text: str, path: Path) -> Any:
+    where, kind = Where(name), TYPES[path[0]]
+    if path[0] == "limits":
+        return checked_limit(text, where, path)
+    if get_origin(kind) is tuple:
+        return checked([part.strip() for part in text.split(",") if part.strip()], kind, where, path)
+    if kind not in (bool, float):
+        return checked(text, kind, where, path)
+    try:
+        return checked(msgspec.convert(text, kind, strict=False), kind, where, path)
+    except msgspec.ValidationError as error:
+        raise wrong(where, path, f"{text!r} is {'neither 1 nor 0' if kind is bool else 'no number'}") from error
+
+
+def _checked_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
+    values = {}
+    for name, value in flags.items():
+        if name not in TYPES:
+            raise unknown(Where("flags"), (name,), TYPES)
+        if value is not None:
+            values[name] = checked(msgspec.to_builtins(value), TYPES[name], Where("flags"), (name,))
+    return values
+
+
+# -- where state lives ------------------------------------------------------------------------------
+
+
+def _state_folder(settings: Settings, environ: Mapping[str, str], root: str) -> str:
+    if settings.home:
+        return os.path.abspath(settings.home)
+    if settings.state == "user" or environ.get("OSTLER_HOME"):
+        return user_state_folder(environ)
+    if settings.state == "project":
+        return os.path.join(root, ".ostler")
+    if settings.state.startswith("~/"):
+        return os.path.join(home_of(environ), settings.state[2:])
+    return os.path.normpath(os.path.join(root, settings.state))
+
+
+def user_state_folder(environ: Mapping[str, str]) -> str:
+    """`$OSTLER_HOME`, else ostler's folder under `$XDG_STATE_HOME` or ~/.local/state."""
+    if environ.get("OSTLER_HOME"):
+        return os.path.abspath(environ["OSTLER_HOME"])
+    base = environ.get("XDG_STATE_HOME") or os.path.join(home_of(environ), ".local", "state")
+    return os.path.join(base, "ostler")
+
+
+def trust_file(environ: Mapping[str, str]) -> str:
+    """The user's list of trusted project files: never in a project, which cannot vouch for itself."""
+    return os.path.join(user_state_folder(environ), "trusted.json")
