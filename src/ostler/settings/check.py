@@ -30,7 +30,7 @@ class Where(Struct, frozen=True):
 
 def checked(value: Any, kind: Any, where: Where, path: Path) -> Any:
     """The value as plain data of that type; raises bad_request that names file, line and path."""
-    if isinstance(value, dict):
+    if get_origin(kind) is not dict:
         kind = next((part for part in get_args(kind) if _is_struct(part)), kind)  # Limits of `Limits | None`
     if _is_struct(kind):
         return _checked_struct(value, kind, where, path)
