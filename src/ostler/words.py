@@ -358,6 +358,7 @@ class Envelope(Struct, frozen=True, kw_only=True):
     error: Problem | None = None
     evidence: tuple[str, ...] = ()
     leaked: tuple[str, ...] = ()
+    files: tuple[FileChange, ...] = ()  # what changed in the folder, where it was looked at
 
     @property
     def ok(self) -> bool:
@@ -387,6 +388,7 @@ class Session(Struct, frozen=True, kw_only=True):
     cost_usd: float | None = None
     expires_at: float | None = None
     title: str = ""  # the first line of the first prompt
+    fork_of: str | None = None  # the agent's own id of the conversation that the first turn copies
 
 
 class TurnRow(Struct, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ from ostler.words import (
     Host,
     Launch,
     Problem,
+    Raw,
     Started,
     Text,
     ToolEnded,
@@ -108,6 +109,17 @@ class Reader:
     def read(self, record: Record) -> list[AnyEvent]:
         """Events of one record. Unknown records give [Raw(record=record)]."""
         raise NotImplementedError
+
+    def read_line(self, line: bytes) -> list[AnyEvent]:
+        """Events of one line of stdout. Text between the records is kept as it is."""
+        record = decode(line)
+        if isinstance(record, dict):
+            return self.read(record)
+        return [Raw(line=line.decode("utf-8", "replace"))] if line.strip() else []
+
+    def read_stderr(self, line: str) -> list[AnyEvent]:
+        """Events of one line of stderr: most agents only log there."""
+        return []
 
     def flush(self) -> list[AnyEvent]:
         """Events still owed when the stream ends: whole texts of deltas, tools that never ended."""

