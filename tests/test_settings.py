@@ -113,6 +113,17 @@ def test_a_profile_is_replaced_whole(place: Place) -> None:
     assert place.load(trusted=True).settings.profiles == {"p": Profile(agent="codex")}
 
 
+def test_a_profile_keeps_the_restrictions_around_it(place: Place) -> None:
+    place.user('tools_denied = ["web"]\nlimits.cost_usd = 1\n')
+    place.ostler_toml(
+        '[profiles.p]\nagent = "codex"\ntools_denied = ["x"]\nlimits.total = 5\n[profiles.q]\nagent = "a"'
+    )
+    assert place.load().settings.profiles == {
+        "p": Profile(agent="codex", tools_denied=("web", "x"), limits=Limits(cost_usd=1.0, total=5.0)),
+        "q": Profile(agent="a"),
+    }
+
+
 def test_every_field_can_be_set(place: Place) -> None:
     place.user(
         """
@@ -185,9 +196,9 @@ def test_every_field_can_be_set(place: Place) -> None:
                 color="red",
                 system="s",
                 access="write",
-                limits=Limits(total=5.0),
+                limits=Limits(first_record=1.0, idle=120.0, total=5.0, retry=None, linger=0.5, cost_usd=2.0),
                 tools_allowed=("a",),
-                tools_denied=("b",),
+                tools_denied=("web", "b"),
                 fallback=("c",),
                 done_pattern="DONE$",
             )
@@ -417,7 +428,7 @@ def test_what_executes_or_widens_waits_for_trust(place: Place) -> None:
         limits=Limits(cost_usd=1.0, total=60.0),
         profiles={
             "mine": Profile(agent="codex", access="write"),
-            "r.x": Profile(agent="claude", system="Be brief", limits=Limits(total=5.0)),
+            "r.x": Profile(agent="claude", system="Be brief", limits=Limits(cost_usd=1.0, total=5.0)),
         },
         home=f"{place.home}/.local/state/ostler",
         project=str(place.project),
@@ -508,7 +519,7 @@ def test_the_uncommented_template_loads_and_names_every_key(place: Place) -> Non
     from_environment = {"home", "only", "scenario", "project"}
     assert set(loaded.sources) == set(Settings.__struct_fields__) - from_environment
     assert set(loaded.sources.values()) == {str(path)}
-    assert loaded.settings.profiles["reviewer"].limits == Limits(total=600.0)
+    assert loaded.settings.profiles["reviewer"].limits == Limits(total=600.0, cost_usd=2.5)
     reviewer = path.read_text().split("[profiles.reviewer]")[1]
     assert set(re.findall(r"^(\w+) =", reviewer, re.M)) == set(Profile.__struct_fields__)
 

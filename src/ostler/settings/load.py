@@ -64,7 +64,18 @@ def _merged(layers: Iterable[Layer]) -> tuple[dict[str, Any], dict[str, str]]:
             else:
                 values[key] = value
             sources[key] = layer.source
+    values["profiles"] = {name: _within(values, profile) for name, profile in values.get("profiles", {}).items()}
     return values, sources
+
+
+def _within(values: Mapping[str, Any], profile: Mapping[str, Any]) -> dict[str, Any]:
+    """A profile that names one limit or one denied tool must not lose those around it."""
+    full = dict(profile)
+    if profile.get("limits"):
+        full["limits"] = {**values.get("limits", {}), **profile["limits"]}
+    if profile.get("tools_denied"):
+        full["tools_denied"] = list(dict.fromkeys([*values.get("tools_denied", []), *profile["tools_denied"]]))
+    return full
 
 
 # -- environment and flags --------------------------------------------------------------------------
