@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from ostler.store import Masker, open_private_append, private_folder, write_private
+from ostler.store import Masker
+from ostler.store.files import open_private_append, private_folder, write_private
 from ostler.words import Exit
 
 

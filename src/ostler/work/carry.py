@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from ostler.agents import Agent, Reader
 from ostler.process import LineFramer, Process, Warden, chunks
-from ostler.store import create_exclusive, write_private
+from ostler.store.files import create_exclusive, write_private
 from ostler.words import (
     AnyEvent,
     Exit,
@@ -172,7 +172,9 @@ class _Carrying:
                 return None
             if over.done():
                 await _first([exit, stop], pumps, timeout=self.attempt.turn.limits.linger)
-                return await self._end_lingering() if not exit.done() else None
+                if not exit.done():
+                    await self._end_lingering()
+                return None
             problem = (stop if stop.done() else limit).result()
             await self.process.end()
             return problem

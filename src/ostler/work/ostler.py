@@ -127,7 +127,8 @@ class Ostler:
     def _latest(self, agent: str | None, folder: str | None) -> Session:
         where = check_folder(folder or ".")
         name = choose(self.settings, agent).agent if agent else None
-        found = self.store.latest(name, where)
+        known = [row for row in self.store.sessions() if row.folder == where and name in (None, row.agent)]
+        found = next((row for row in known if row.agent != "exec"), None)
         if found is None:
             who = f"{name} session" if name else "session"
             raise OstlerError("not_found", f"no {who} in {where} to continue", "Leave out --continue to begin one")

@@ -16,7 +16,8 @@ import msgspec
 
 from ostler.errors import OstlerError
 from ostler.process import tree
-from ostler.store import Store, private_folder
+from ostler.store import Store
+from ostler.store.files import private_folder
 from ostler.words import Ended, Outcome, Owner, Problem, TurnRow
 from ostler.work.envelope import unwatched_envelope
 
@@ -46,7 +47,7 @@ class OwnerDesk:
             Owner(
                 id=self.id,
                 pid=os.getpid(),
-                start_time=tree.start_time(os.getpid()) or 0,
+                start_time=tree.identity(os.getpid()) or 0,
                 boot_id=tree.boot_id(),
                 socket=str(path),
                 role=self._role,
@@ -114,7 +115,7 @@ async def ask_owner(owner: Owner, request: dict[str, Any]) -> dict[str, Any]:
 
 def alive(owner: Owner) -> bool:
     """Whether that very process still runs: a pid alone may have been given away, or the machine rebooted."""
-    return owner.boot_id == tree.boot_id() and tree.start_time(owner.pid) == owner.start_time
+    return owner.boot_id == tree.boot_id() and tree.identity(owner.pid) == owner.start_time
 
 
 async def end_orphaned_turns(store: Store) -> list[TurnRow]:

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 from ostler.agents import AGENTS
 from ostler.errors import OstlerError
 from ostler.settings import Profile, Settings
-from ostler.store import turn_folder
+from ostler.store.files import turn_folder
 from ostler.words import Access, AnyEvent, Attachment, Envelope, Limits, Notice, Session, Turn
 from ostler.work.artifacts import Recording
 from ostler.work.attachments import attachment

@@ -13,7 +13,8 @@ from ostler.agents import agent_for
 from ostler.errors import OstlerError
 from ostler.process import Warden
 from ostler.settings import Settings
-from ostler.store import Redactor, turn_folder
+from ostler.store import Redactor
+from ostler.store.files import turn_folder
 from ostler.words import (
     EVENT_ENCODER,
     AnyEvent,

@@ -1,0 +1,57 @@
+"""Real CLIs against the scripted model: a fresh HOME, dummy keys, and a network of loopback only."""
+
+import ctypes
+import fcntl
+import os
+import shutil
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ostler.testing.model import ScriptedModel
+from real.yard import Yard
+
+_CLONE_NEWNET = 0x40000000
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """As root, this process moves into a network namespace that has only loopback."""
+    config.addinivalue_line("markers", "agent(name): runs that real CLI")
+    if os.geteuid() == 0 and ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET) == 0:
+        _bring_up_loopback()
+
+
+def _bring_up_loopback() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        up = struct.pack("16sh14x", b"lo", 0x1 | 0x40)
+        fcntl.ioctl(sock.fileno(), 0x8914, up)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # One CLI is run by one worker: some of them take 2 GB and all of them a core.
+    for item in items:
+        agent = getattr(item, "callspec", None) and item.callspec.params.get("agent")
+        item.add_marker(pytest.mark.xdist_group(agent or "common"))
+
+
+@pytest.fixture
+def yard(agent: str, request: pytest.FixtureRequest) -> Iterator[Yard]:
+    """A set-up in which the user's own settings are the agent's defaults, or (`permissive`) allow everything."""
+    if not os.environ.get("OSTLER_TEST_CLIS"):
+        pytest.fail("run `make test-real`: the real CLIs are not installed")
+    base = Path.home() / ".cache" / "ostler" / "test-real" / f"{os.getpid()}-{agent}-{abs(hash(request.node.nodeid))}"
+    shutil.rmtree(base, ignore_errors=True)  # not under /tmp: codex refuses to work there
+    base.mkdir(parents=True)
+    permissive = "permissive" in request.fixturenames
+    with ScriptedModel(scenario="text") as model:
+        yield Yard(agent, base, model, permissive)
+    shutil.rmtree(base, ignore_errors=True)
+
+
+@pytest.fixture
+def permissive() -> bool:
+    """Asks for a HOME and folder whose own settings allow everything."""
+    return True

@@ -1,0 +1,94 @@
+"""A place to run one real CLI in: a HOME, a folder, a scripted model, and the environment that joins them."""
+
+import asyncio
+import contextlib
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ostler.process import tree
+from ostler.settings import load_settings
+from ostler.testing.model import ScriptedModel
+from ostler.words import AnyEvent, Envelope
+from ostler.work import LiveSession, Ostler
+
+AGENTS = ("claude", "codex", "gemini", "qwen", "opencode", "copilot")
+
+
+def setup_of(agent: str) -> ModuleType:
+    path = Path(__file__).parent / f"setup_{agent}.py"
+    spec = importlib.util.spec_from_file_location(f"ostler_setup_{agent}", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Yard:
+    """One agent's place to run: a HOME, a folder, a model, and the environment that joins them."""
+
+    def __init__(self, agent: str, base: Path, model: ScriptedModel, permissive: bool) -> None:
+        self.agent = agent
+        self.model = model
+        self.home, self.folder = base / "home", base / "project"
+        self.home.mkdir(parents=True)
+        self.folder.mkdir()
+        (self.folder / "README.md").write_text("# A project\n")
+        subprocess.run(["git", "init", "-q", str(self.folder)], check=True)
+        setup = setup_of(agent)
+        self.quirks: dict[str, Any] = setup.QUIRKS
+        clis, node = Path(os.environ["OSTLER_TEST_CLIS"]), os.environ["OSTLER_TEST_NODE"]
+        self.env = {
+            "HOME": str(self.home),
+            "PATH": f"{clis}/node_modules/.bin:{node}:/usr/local/bin:/usr/bin:/bin",
+            "LANG": "C.UTF-8",
+            "TERM": "xterm-256color",
+            "OSTLER_HOME": str(base / "state"),
+            **setup.setup(self.home, self.folder, model.url, permissive),
+        }
+
+    @contextlib.asynccontextmanager
+    async def ostler(self, **env: str) -> AsyncIterator[Ostler]:
+        environ = {**self.env, **env}
+        settings = load_settings(folder=str(self.folder), environ=environ).settings
+        async with Ostler(settings, environ) as o:
+            yield o
+
+    async def session(self, o: Ostler, **options: Any) -> LiveSession:
+        return await o.session(self.agent, folder=str(self.folder), **options)
+
+    async def turn(
+        self, prompt: str, *, session: dict[str, Any] | None = None, **options: Any
+    ) -> tuple[Envelope, list[AnyEvent]]:
+        """One turn in a new session; nothing may be left running after it."""
+        async with self.ostler() as o:
+            live = await self.session(o, **(session or {}))
+            events = [event async for event in live.run(prompt, **options)]
+            assert live.last is not None
+            assert tree.marked(live.last.turn) == []
+            return live.last, events
+
+    def cli(self, *args: str) -> "subprocess.Popen[bytes]":
+        """`ostler …` as a real process, in the agent's folder."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "ostler", *args],
+            cwd=self.folder,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+
+async def until(condition: Any, seconds: float = 60) -> Any:
+    """Waits for a condition to hold; fails when it never does."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    while not (value := condition()):
+        assert asyncio.get_running_loop().time() < deadline, "it never came true"
+        await asyncio.sleep(0.05)
+    return value
