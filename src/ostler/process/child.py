@@ -1,0 +1,213 @@
+"""One spawned process: waiting for it, writing to it, ending it with all that it started."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from ostler.process import tree
+from ostler.process.link import Link
+from ostler.process.pipes import Ends, Feed, undelivered
+from ostler.process.tree import Leader, Member
+from ostler.words import Exit
+
+KILL_LIMIT = 5.0  # something in an uninterruptible sleep is left to the kernel
+POLL = 0.02
+
+T = TypeVar("T")
+
+
+class SpawnFailed(Exception):
+    """The warden could not start it: where it failed, and errno."""
+
+    def __init__(self, stage: str, errno: int) -> None:
+        super().__init__(stage, errno)
+        self.stage = stage
+        self.errno = errno
+
+
+class Process:
+    """A leader and its tree. Made by `Warden.spawn`; call `release` when its output has been read."""
+
+    def __init__(self, link: Link, id: int, mark: str, ends: Ends, peers: Mapping[int, "Process"]) -> None:
+        self.link = link
+        self.id = id
+        self.mark = mark
+        self.pid = 0
+        self.stdout_fd = ends.stdout
+        self.stderr_fd = ends.stderr
+        self.tty_fd = ends.tty
+        loop = asyncio.get_running_loop()
+        self.started: asyncio.Future[None] = loop.create_future()
+        self._exited: asyncio.Future[Exit] = loop.create_future()
+        self._peers = peers  # all that start or live under the same warden
+        self._born = tree.now()
+        sink = ends.stdin if ends.tty is None else ends.tty
+        self._feed = None if sink is None else Feed(sink, borrowed=ends.tty is not None)
+
+    @property
+    def exit(self) -> Exit | None:
+        return self._exited.result() if self._exited.done() else None
+
+    @property
+    def stdin_fd(self) -> int | None:
+        """Our end of its standard input while it is open; None for a terminal."""
+        return self._feed.fd if self._feed and self.tty_fd is None else None
+
+    async def wait(self) -> Exit:
+        """How it ended. A cancelled wait changes nothing."""
+        return await asyncio.shield(self._exited)
+
+    def signal(self, sig: int) -> None:
+        """To the leader alone; nothing happens if it has ended."""
+        self._signal(sig, group=False)
+
+    async def write(self, data: bytes) -> None:
+        """Returns when the process (or its pipe) has taken all; raises `undelivered` if it reads no more."""
+        if self._feed is None:
+            raise undelivered()
+        await self._feed.write(data)
+
+    def close_stdin(self) -> None:
+        """Ends its input once all is written. A terminal has no end: nothing happens."""
+        if self._feed and self.tty_fd is None:
+            self._feed.finish()
+
+    async def end(self, grace: tuple[float, float] = (2.0, 2.0)) -> Exit:
+        """INT to the leader, TERM to the tree, KILL; a step ends early when all are gone.
+
+        The tree: the descendants seen before the first signal, and all that carry the mark. On cancel
+        what was seen is killed at once.
+        """
+        seen: set[Member] = set()
+        try:
+            seen |= await self._members()
+            self.signal(signal.SIGINT)
+            if not await self._gone(seen, grace[0]):
+                self._signal_all(seen, signal.SIGTERM)
+                if not await self._gone(seen, grace[1]):
+                    await self._kill(seen)
+        except asyncio.CancelledError:
+            self._signal_all(seen, signal.SIGKILL)
+            raise
+        return self.exit or Exit(signal=signal.SIGKILL)
+
+    async def sweep(self, grace: float = 0.5) -> tuple[str, ...]:
+        """After the leader's exit: what it left behind may go by itself within `grace`, the rest is killed.
+
+        Returns "pid command" of each that had to be killed.
+        """
+        if self._nothing_left():
+            return ()
+        seen = await self._members()
+        try:
+            if not seen or await self._gone(seen, grace):
+                return ()
+            leaked = tuple(tree.name(member) for member in sorted(tree.living(seen)))
+            await self._kill(seen)
+        except asyncio.CancelledError:
+            self._signal_all(seen, signal.SIGKILL)
+            raise
+        return leaked
+
+    def release(self) -> None:
+        """Closes our descriptors; its files to remove are ours again. Stop reading them first. Idempotent."""
+        if self._feed:
+            self._feed.close()
+        for fd in (self.stdout_fd, self.stderr_fd, self.tty_fd):
+            if fd is not None:
+                os.close(fd)
+        self.stdout_fd = self.stderr_fd = self.tty_fd = None
+        self._feed = None
+        self.link.send(("forget", self.id))
+
+    # -- for the warden
+
+    def feed(self, data: bytes, keep: bool) -> None:
+        """Writes the first input; without `keep` it ends there."""
+        if self._feed:
+            self._feed.put(data)
+            if not keep:
+                self.close_stdin()
+
+    def is_started(self, pid: int) -> None:
+        self.pid = pid
+        if self.started.done():  # the one who asked was cancelled meanwhile
+            self._signal(signal.SIGKILL, group=True)
+        else:
+            self.started.set_result(None)
+
+    def is_refused(self, failed: SpawnFailed) -> None:
+        if not self.started.done():
+            self.started.set_exception(failed)
+
+    def is_ended(self, code: int) -> None:
+        if not self._exited.done():
+            self._exited.set_result(Exit(code=code) if code >= 0 else Exit(signal=-code))
+
+    # -- the tree
+
+    def _nothing_left(self) -> bool:
+        """Cheap and sure: orphans become the warden's children, so if it has none but leaders there are none."""
+        known = {process.pid for process in self._peers.values()}
+        children = tree.children(self.link.pid) if self.link.alive else None
+        return children is not None and children <= known
+
+    async def _members(self) -> set[Member]:
+        """Who belongs to us now, the leader excepted. A walk of /proc, so beside the loop."""
+        alone = not self._peers.keys() - {self.id}
+        leader = Leader(self.pid, self.exit is None, self.mark, self._born, self.link.pid, alone)
+        try:
+            return await in_thread(tree.members, leader)
+        except OSError:  # no descriptors left to look; the warden still ends all in the end
+            return set()
+
+    async def _gone(self, seen: set[Member], limit: float) -> bool:
+        """Waits until the leader and its tree are gone; adds to `seen` who joined meanwhile."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + limit
+        await asyncio.wait([self._exited], timeout=limit)
+        while self.exit is not None:
+            if not living(seen):
+                joined = await self._members()
+                if not joined:
+                    return True
+                seen |= joined
+            if loop.time() >= deadline:
+                return False
+            await asyncio.sleep(POLL)
+        return False
+
+    async def _kill(self, seen: set[Member]) -> None:
+        """KILL until nothing is left: a fork may race the walk."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + KILL_LIMIT
+        while loop.time() < deadline:
+            self._signal_all(seen, signal.SIGKILL)
+            if await self._gone(seen, POLL):
+                return
+            seen |= await self._members()
+
+    def _signal_all(self, seen: set[Member], sig: int) -> None:
+        self._signal(sig, group=True)
+        tree.send(seen, sig)
+
+    def _signal(self, sig: int, group: bool) -> None:
+        if self.pid and self.exit is None:
+            self.link.send(("signal", self.id, int(sig), group))
+
+
+def living(seen: set[Member]) -> set[Member]:
+    try:
+        return tree.living(seen)
+    except OSError:
+        return set()
+
+
+async def in_thread(work: Callable[..., T], *arguments: object) -> T:
+    """Beside the loop; within it when no thread can be had."""
+    try:
+        return await asyncio.to_thread(work, *arguments)
+    except RuntimeError:
+        return work(*arguments)

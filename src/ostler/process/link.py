@@ -1,0 +1,181 @@
+"""The control socket to one warden process. The packets are described in warden.py."""
+
+import asyncio
+import errno
+import marshal
+import os
+import resource
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ostler.errors import OstlerError
+from ostler.process import warden
+from ostler.process.pipes import close_all
+
+Packet = tuple[Any, ...]
+Told = Callable[[Packet], None]
+
+LARGE = 60_000  # a SEQPACKET packet holds 212,960 bytes by default, and the warden's buffer is smaller
+WANTED_FDS = 65_536
+# `-c` and an import: unlike a script, a module comes from its cached byte code.
+BOOT = "import sys; sys.path.append(sys.argv[1]); import warden; warden.main(*map(int, sys.argv[2:]))"
+
+_user_limit: int | None = None
+
+
+def raise_fd_limit() -> int:
+    """Raises the soft limit of open files for this process; returns what it was at first, for the children."""
+    global _user_limit
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if _user_limit is None:
+        _user_limit = soft
+    wanted = WANTED_FDS if hard == resource.RLIM_INFINITY else min(hard, WANTED_FDS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return _user_limit
+
+
+class Outgoing(NamedTuple):
+    id: int
+    data: bytes
+    fds: tuple[int, ...]  # closed once sent
+
+
+class Link:
+    """Sends without blocking and hands on what is told; calls `lost` once when the warden is gone."""
+
+    def __init__(self, told: Told, lost: Callable[["Link"], None]) -> None:
+        """Launches the warden and does not wait for it: the socket holds requests until it is up."""
+        self._told = told
+        self._lost = lost
+        self._queue: deque[Outgoing] = deque()
+        self._loop = asyncio.get_running_loop()
+        self._sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self._process = launch(theirs.fileno())
+        except BaseException:
+            self._sock.close()
+            raise
+        finally:
+            theirs.close()
+        self.pid = self._process.pid
+        self.alive = True
+        self._finishing = False
+        self._sock.setblocking(False)
+        self._loop.add_reader(self._sock, self._receive)
+
+    def send(self, packet: Packet, fds: Sequence[int] = ()) -> None:
+        """Queues a packet of the form (verb, id, …); takes over `fds`. Raises OSError if it cannot be packed.
+
+        To a warden that is gone or ends already, nothing is sent: `lost` told of it, or will.
+        """
+        if self._finishing or not self.alive:
+            close_all(list(fds))
+            return
+        try:
+            outgoing = pack(packet, tuple(fds))
+        except OSError:
+            close_all(list(fds))
+            raise
+        self._queue.append(outgoing)
+        self._flush()
+
+    def finish(self) -> None:
+        """No more requests: the warden ends everything, reports the exits, and goes."""
+        if self.alive and not self._finishing:
+            self._finishing = True
+            self._clear()
+            self._sock.shutdown(socket.SHUT_WR)
+
+    def dead(self) -> bool:
+        """Whether the warden process has exited, told or not."""
+        return self._process.poll() is not None
+
+    async def gone(self, limit: float) -> None:
+        """Waits until the warden has exited and is reaped; kills it after `limit` seconds."""
+        kill_at = time.monotonic() + limit
+        while self._process.poll() is None:
+            if time.monotonic() > kill_at:
+                self._process.kill()
+            await asyncio.sleep(0.002)
+
+    def drop(self) -> None:
+        """Hears what was still told, closes our side, and `lost` is called; idempotent."""
+        self._receive()
+        self._shut()
+
+    def _shut(self) -> None:
+        if not self.alive:
+            return
+        self.alive = False
+        self._loop.remove_reader(self._sock)
+        self._loop.remove_writer(self._sock)
+        self._sock.close()
+        self._clear()
+        self._lost(self)
+
+    def _clear(self) -> None:
+        for outgoing in self._queue:
+            close_all(list(outgoing.fds))
+        self._queue.clear()
+
+    def _receive(self) -> None:
+        while self.alive:
+            try:
+                data = self._sock.recv(4096)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if data:
+                self._told(marshal.loads(data))
+            else:
+                self._shut()
+
+    def _flush(self) -> None:
+        while self._queue:
+            outgoing = self._queue[0]
+            try:
+                socket.send_fds(self._sock, [outgoing.data], outgoing.fds)
+            except BlockingIOError:
+                self._loop.add_writer(self._sock, self._flush)
+                return
+            except ConnectionError:
+                self.drop()
+                return
+            except OSError as error:  # too many descriptors on their way
+                self._told(("failed", outgoing.id, "fds", error.errno))
+            self._queue.popleft()
+            close_all(list(outgoing.fds))
+        self._loop.remove_writer(self._sock)
+
+
+def pack(packet: Packet, fds: tuple[int, ...]) -> Outgoing:
+    """One packet as bytes; a large one as a memfd that goes along."""
+    data = marshal.dumps(packet)
+    if len(data) <= LARGE:
+        return Outgoing(packet[1], data, fds)
+    memfd = os.memfd_create("ostler")
+    with os.fdopen(os.dup(memfd), "wb") as file:
+        file.write(data)
+    return Outgoing(packet[1], marshal.dumps(("memfd", packet[1])), (memfd, *fds))
+
+
+def launch(control: int) -> "subprocess.Popen[bytes]":
+    """Starts the warden in a session of its own, out of reach of the terminal's ^C."""
+    if not sys.platform.startswith("linux"):
+        raise OstlerError("unsupported", f"ostler starts processes on Linux only, this is {sys.platform}")
+    limit = raise_fd_limit()
+    argv = [sys.executable, "-I", "-S", "-c", BOOT, os.path.dirname(warden.__file__)]
+    argv += map(str, (control, os.getpid(), limit))
+    try:
+        return subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=(control,), start_new_session=True
+        )
+    except OSError as error:
+        raise OstlerError("too_many", f"cannot start the warden: {os.strerror(error.errno or errno.EAGAIN)}") from error
