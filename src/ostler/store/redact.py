@@ -1,0 +1,165 @@
+"""The one place where secrets are taken out, before disk, socket or screen."""
+
+import json
+from collections.abc import Iterable
+from typing import Any, TypeVar, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from ostler.store.scan import Scan, Stream, hidden
+from ostler.words import EVENT_ENCODER, AnyEvent, Ended, Notice, Text, TextDelta, Thought, ThoughtDelta
+
+T = TypeVar("T")
+
+REDACTED = "[redacted]"
+SHORTEST = 12  # shorter values are found in innocent text
+_KEPT = frozenset({"diff", "structured"})  # changed, they would be wrong: a hit is told instead
+_DEEPEST = 100  # what is nested deeper is searched as JSON text
+
+
+class Redactor:
+    """Takes known secret values, and tokens known by their shape, out of one turn's events and texts.
+
+    Deltas that may be the beginning of a secret are held back until the next ones decide it.
+    """
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        known = {form for value in secrets if len(value.strip()) >= SHORTEST for form in _forms(value.strip())}
+        self._str: Scan[str] = Scan(known, str)
+        self._bytes: Scan[bytes] = Scan((_units(value) for value in known), _to_bytes)
+        self._streams: dict[tuple[type[AnyEvent], str], Stream[str]] = {}
+
+    def text(self, text: str) -> str:
+        if not self._str.may_hold(text):
+            return text
+        return hidden(text, self._str.finds(text), _marked)
+
+    def mask(self, data: bytes) -> bytes:
+        """The same length, secrets as `*`."""
+        if not self._bytes.may_hold(data):
+            return data
+        return hidden(data, self._bytes.finds(data), _starred)
+
+    def masker(self) -> "Masker":
+        return Masker(self)
+
+    def holds(self, value: Any) -> bool:
+        """Whether a secret stands anywhere in the value."""
+        return bool(self.clean(value) != value)
+
+    def clean(self, value: T) -> T:
+        """The value (text, plain objects, structs) without secrets; `diff` and `structured` fields as they are."""
+        return cast(T, self._clean(value, 0))
+
+    def event(self, event: AnyEvent) -> list[AnyEvent]:
+        """What may be told by now: usually the event itself, nothing while a delta is held back, or more than one."""
+        match event:
+            case TextDelta() | ThoughtDelta():
+                return self._delta(event)
+            case Text(id=id) if self._streams:
+                return [*self._rest(TextDelta, id, event), *self._whole(event)]
+            case Thought(id=id) if self._streams:
+                return [*self._rest(ThoughtDelta, id, event), *self._whole(event)]
+            case Ended() if self._streams:
+                return [*self.flush(event), *self._whole(event)]
+            case _:
+                return self._whole(event)
+
+    def flush(self, like: AnyEvent | None = None) -> list[AnyEvent]:
+        """What was held back, as deltas with the time and turn of `like`."""
+        return [delta for kind, id in list(self._streams) for delta in self._rest(kind, id, like)]
+
+    # -- deltas -------------------------------------------------------------------------------------
+
+    def _delta(self, event: TextDelta | ThoughtDelta) -> list[AnyEvent]:
+        key = (type(event), event.id)
+        stream = self._streams.get(key)
+        if stream is None:
+            stream = self._streams[key] = Stream(self._str, _marked)
+        shown = stream.feed(event.text)
+        if shown is event.text:
+            return [event]
+        return [replace(event, text=shown)] if shown else []
+
+    def _rest(self, kind: type[AnyEvent], id: str, like: AnyEvent | None) -> list[AnyEvent]:
+        stream = self._streams.pop((kind, id), None)
+        shown = stream.close() if stream else ""
+        if not shown:
+            return []
+        made = TextDelta(text=shown, id=id) if kind is TextDelta else ThoughtDelta(text=shown, id=id)
+        return [replace(made, at=like.at, turn=like.turn) if like else made]
+
+    # -- whole events -------------------------------------------------------------------------------
+
+    def _whole(self, event: AnyEvent) -> list[AnyEvent]:
+        try:
+            if not self._bytes.may_hold(EVENT_ENCODER.encode(event)):
+                return [event]
+        except (RecursionError, UnicodeError, TypeError):
+            pass  # cannot be looked at as JSON: look at each part
+        cleaned = self.clean(event)
+        diff = getattr(event, "diff", "")
+        if not diff or self.text(diff) == diff:
+            return [cleaned]
+        told = "A diff may contain a secret: diffs are kept as they are"
+        return [cleaned, Notice(text=told, code="secret", at=event.at, turn=event.turn)]
+
+    def _clean(self, value: Any, depth: int) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if depth > _DEEPEST and isinstance(value, dict | list | tuple):
+            return self.text(_as_json(value))
+        if isinstance(value, dict):
+            return {self._clean(k, depth + 1): self._clean(v, depth + 1) for k, v in value.items()}
+        if isinstance(value, list | tuple):
+            return type(value)(self._clean(part, depth + 1) for part in value)
+        if isinstance(value, msgspec.Struct):
+            return self._clean_struct(value, depth)
+        return value
+
+    def _clean_struct(self, value: msgspec.Struct, depth: int) -> Any:
+        names = [name for name in value.__struct_fields__ if name not in _KEPT]
+        return replace(value, **{name: self._clean(getattr(value, name), depth + 1) for name in names})
+
+
+class Masker:
+    """Masks a byte stream at equal length, also values that are split over chunks."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._stream = Stream(redactor._bytes, _starred)
+
+    def feed(self, data: bytes) -> bytes:
+        return self._stream.feed(data)
+
+    def close(self) -> bytes:
+        """What was held back; call it once, at the end."""
+        return self._stream.close()
+
+
+def _forms(value: str) -> set[str]:
+    """The value as it is and as JSON quotes it."""
+    return {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
+
+
+def _as_json(value: Any) -> str:
+    try:
+        return msgspec.json.encode(value).decode()
+    except (RecursionError, UnicodeError, TypeError):
+        return REDACTED  # cannot be searched, so it is not shown
+
+
+def _units(value: str) -> str:
+    return value.encode("utf-8", "surrogateescape").decode("latin-1")
+
+
+def _to_bytes(text: str) -> bytes:
+    return text.encode("latin-1")
+
+
+def _marked(_: str) -> str:
+    return REDACTED
+
+
+def _starred(secret: bytes) -> bytes:
+    return b"*" * len(secret)

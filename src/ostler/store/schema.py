@@ -1,0 +1,126 @@
+"""The tables, their versions, and how a database is made ready."""
+
+import sqlite3
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+from ostler.errors import OstlerError
+
+APPLICATION = 0x4F53544C  # "OSTL": tells our database from a stranger's
+
+# Each entry brings the version before it to the next; entries are only ever added.
+VERSIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE sessions (
+        id TEXT PRIMARY KEY,
+        name TEXT,
+        agent TEXT NOT NULL,
+        folder TEXT NOT NULL,
+        state TEXT NOT NULL,
+        used_at REAL NOT NULL,
+        body BLOB NOT NULL
+    );
+    CREATE INDEX sessions_by_name ON sessions (name);
+    CREATE INDEX sessions_by_place ON sessions (agent, folder, used_at);
+    CREATE INDEX sessions_by_use ON sessions (used_at);
+
+    CREATE TABLE turns (
+        n INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+        state TEXT NOT NULL,
+        owner TEXT,
+        created_at REAL NOT NULL,
+        ended_at REAL,
+        first_seq INTEGER NOT NULL DEFAULT 0,
+        turn BLOB NOT NULL,
+        envelope BLOB,
+        counters BLOB
+    );
+    CREATE INDEX turns_by_session ON turns (session, n);
+    CREATE INDEX turns_living ON turns (session, n) WHERE state <> 'ended';
+
+    CREATE TABLE events (
+        session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+        seq INTEGER NOT NULL CHECK (seq > 0),
+        turn TEXT NOT NULL,
+        body BLOB NOT NULL,
+        PRIMARY KEY (session, seq)
+    ) WITHOUT ROWID;
+
+    CREATE TABLE owners (id TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID;
+    CREATE TABLE notes (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+    """,
+)
+
+
+def connect(path: Path, timeout: float, *, writes: bool) -> sqlite3.Connection:
+    """A connection to an existing database; transactions are ours to begin and end."""
+    uri = f"file:{quote(str(path))}?mode=rw"
+    db = sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False)
+    try:
+        db.execute("PRAGMA foreign_keys = ON")
+        db.execute("PRAGMA journal_size_limit = 16777216")
+        if not writes:
+            db.execute("PRAGMA query_only = ON")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def prepare(db: sqlite3.Connection, path: Path, timeout: float) -> None:
+    """Puts the database in WAL mode and brings its tables to this version, also when others do so just now."""
+    _check(db, path)
+    _use_wal(db, path, time.monotonic() + timeout)
+    if _version(db) == len(VERSIONS):
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        _check(db, path)
+        for text in VERSIONS[_version(db) :]:
+            for statement in text.split(";"):
+                db.execute(statement)
+        db.execute(f"PRAGMA application_id = {APPLICATION}")
+        db.execute(f"PRAGMA user_version = {len(VERSIONS)}")
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def _check(db: sqlite3.Connection, path: Path) -> None:
+    version = _version(db)
+    if version > len(VERSIONS):
+        raise OstlerError(
+            "store",
+            f"{path} was written by a newer ostler (store version {version}, this one knows {len(VERSIONS)})",
+            "Upgrade ostler, or choose another state folder",
+        )
+    made = db.execute("PRAGMA application_id").fetchone()[0]
+    empty = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+    if made != APPLICATION and not empty:
+        raise OstlerError("store", f"{path} is not a store of ostler", "Move it away, or choose another state folder")
+
+
+def _use_wal(db: sqlite3.Connection, path: Path, deadline: float) -> None:
+    while True:
+        try:
+            mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+        except sqlite3.OperationalError as error:
+            # Two processes that create the store at once: the change of mode does not wait by itself.
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+            continue
+        if mode != "wal":
+            hint = "Choose a state folder on a local disk"
+            raise OstlerError("store", f"{path} is on a file system without shared memory", hint)
+        return
+
+
+def _version(db: sqlite3.Connection) -> int:
+    version: int = db.execute("PRAGMA user_version").fetchone()[0]
+    return version

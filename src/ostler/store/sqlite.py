@@ -1,0 +1,296 @@
+"""The store: sessions, turns, journals and owners in one SQLite file that many processes share."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import sqlite3
+import stat
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import msgspec
+
+from ostler.errors import OstlerError
+from ostler.store import changes
+from ostler.store.faults import edge
+from ostler.store.files import private_folder, session_folder, typed
+from ostler.store.schema import connect, prepare
+from ostler.store.writer import Writer
+from ostler.words import EVENT_DECODER, AnyEvent, Envelope, Owner, Session, Turn, TurnRow, TurnState
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_NAME = "ostler.db"
+_READ_TIMEOUT = 5.0  # reads run on the event loop: readers hardly ever wait, and must not wait long
+
+_session = msgspec.json.Decoder(Session).decode
+_turn = msgspec.json.Decoder(Turn).decode
+_envelope = msgspec.json.Decoder(Envelope).decode
+_counters = msgspec.json.Decoder(dict[str, float]).decode
+_owner = msgspec.json.Decoder(Owner).decode
+
+_TURN = "SELECT id, session, state, turn, created_at, owner, ended_at, envelope, counters FROM turns"
+
+
+class Store:
+    """Reads are synchronous. Writes are awaited and return once committed; cancelling the wait undoes nothing."""
+
+    def __init__(self, folder: Path, path: Path, timeout: float) -> None:
+        self.folder = folder
+        self._path = path
+        self._lock = threading.Lock()
+        self._reader = connect(path, min(timeout, _READ_TIMEOUT), writes=False)
+        try:
+            self._writer = Writer(path, timeout)
+        except BaseException:
+            self._reader.close()
+            raise
+
+    @classmethod
+    def open(cls, folder: str | Path, *, timeout: float = 30.0) -> "Store":
+        """Opens or creates the store of a state folder; raises `store` with what to do.
+
+        `timeout`: how many seconds a write waits for another process that holds the database.
+        """
+        folder = private_folder(Path(folder).absolute(), known=_NAME)
+        path = folder / _NAME
+        with typed(path):
+            _private_file(path)
+        if not os.access(folder, os.W_OK | os.X_OK) or not os.access(path, os.R_OK | os.W_OK):
+            raise OstlerError("store", f"{path} is not writable", "Change its permissions or choose another folder")
+        with edge(path), contextlib.closing(connect(path, timeout, writes=True)) as db:
+            prepare(db, path, timeout)
+            return cls(folder, path, timeout)
+
+    def close(self) -> None:
+        """Commits what was handed over and lets go of the files. May be called twice."""
+        self._writer.close()
+        with self._lock:
+            self._reader.close()
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- reading ------------------------------------------------------------------------------------
+
+    def session(self, id: str) -> Session | None:
+        return next(iter(self._sessions("WHERE id = ?", id)), None)
+
+    def find(self, key: str) -> list[Session]:
+        """The session of this id; else those of this name; else those whose id begins so. Newest used first."""
+        return (
+            self._sessions("WHERE id = ?", key)
+            or self._sessions("WHERE name = ? ORDER BY used_at DESC, id", key)
+            or self._sessions("WHERE ? <> '' AND substr(id, 1, length(?1)) = ?1 ORDER BY used_at DESC, id", key)
+        )
+
+    def latest(self, agent: str, folder: str) -> Session | None:
+        """The session last used with this agent in this folder, closed ones left out."""
+        where = "WHERE agent = ? AND folder = ? AND state <> 'closed' ORDER BY used_at DESC, id LIMIT 1"
+        return next(iter(self._sessions(where, agent, folder)), None)
+
+    def sessions(self, *, limit: int | None = None) -> list[Session]:
+        """Newest used first."""
+        return self._sessions("ORDER BY used_at DESC, id LIMIT ?", -1 if limit is None else limit)
+
+    def turn(self, id: str) -> TurnRow | None:
+        return next(iter(self._turns("WHERE id = ?", id)), None)
+
+    def turns(self, session: str) -> list[TurnRow]:
+        """In the order in which they were begun or queued."""
+        return self._turns("WHERE session = ? ORDER BY n", session)
+
+    def last_turn(self, session: str) -> TurnRow | None:
+        return next(iter(self._turns("WHERE session = ? ORDER BY n DESC LIMIT 1", session)), None)
+
+    def running_turns(self) -> list[TurnRow]:
+        """Every turn that has not ended, queued ones too."""
+        return self._turns("WHERE state <> 'ended' ORDER BY n")
+
+    def events(self, session: str, after: int = 0, limit: int | None = None, turn: str | None = None) -> list[AnyEvent]:
+        """The session's journal beyond `after`, in order; of one turn only if `turn` is given."""
+        where, values = "", [session, after]
+        if turn is not None:
+            where = "AND turn = ? AND seq >= coalesce((SELECT first_seq FROM turns WHERE id = ?), 0)"
+            values += [turn, turn]
+        query = f"SELECT body FROM events WHERE session = ? AND seq > ? {where} ORDER BY seq LIMIT ?"
+        rows = self._read(query, *values, -1 if limit is None else limit)
+        with edge(self._path):
+            return [EVENT_DECODER.decode(body) for (body,) in rows]
+
+    def last_seq(self, session: str) -> int:
+        """The seq of the last event, 0 if there is none."""
+        found: int = self._read("SELECT coalesce(max(seq), 0) FROM events WHERE session = ?", session)[0][0]
+        return found
+
+    def owners(self) -> list[Owner]:
+        return self._owners("ORDER BY id")
+
+    def owner(self, id: str) -> Owner | None:
+        return next(iter(self._owners("WHERE id = ?", id)), None)
+
+    def note(self, key: str) -> Any:
+        """The value last set under this key, or None."""
+        rows = self._read("SELECT value FROM notes WHERE key = ?", key)
+        return msgspec.json.decode(rows[0][0]) if rows else None
+
+    def data_version(self) -> int:
+        """Differs from the last answer once anybody, in any process, has committed something."""
+        version: int = self._read("PRAGMA data_version")[0][0]
+        return version
+
+    # -- writing ------------------------------------------------------------------------------------
+
+    async def add_session(self, session: Session) -> None:
+        await self._firmly(changes.add_session, session)
+
+    async def change_session(self, id: str, **fields: Any) -> Session:
+        """The session as it is now. `state` follows from the turns: only "closed" and "idle" can be asked for."""
+        return await self._firmly(changes.change_session, id, fields)
+
+    async def remove_session(self, id: str) -> None:
+        """Its files, then its turns and events. `busy` while a turn lives; can be repeated after a failure."""
+        await self._firmly(changes.close_for_removal, id)
+        await asyncio.to_thread(self._remove_files, id)
+        await self._firmly(changes.delete_session, id)
+
+    async def begin_turn(self, row: TurnRow) -> int:
+        """Stores the turn as starting and returns the seq of its first event; `busy` unless the session is idle.
+
+        If the wait is cancelled the turn has begun nevertheless: its owner has to end it.
+        """
+        return await self._firmly(changes.begin_turn, row)
+
+    async def queue_turn(self, row: TurnRow) -> None:
+        await self._firmly(changes.queue_turn, row)
+
+    async def claim_turn(self, id: str, owner: str) -> int | None:
+        """Begins a queued turn if it is its session's next and nothing runs: the seq of its first event, or None."""
+        return await self._firmly(changes.claim_turn, id, owner, time.time())
+
+    async def change_turn(self, id: str, state: TurnState) -> None:
+        await self._firmly(changes.change_turn, id, state)
+
+    async def append(self, session: str, events: Sequence[AnyEvent]) -> None:
+        """Adds stamped events to the journal. A seq that is taken is a `store` error, and none is added."""
+        await self._quickly(changes.append, session, self._bodies(events))
+
+    async def end_turn(
+        self,
+        id: str,
+        *,
+        last: Sequence[AnyEvent],
+        envelope: Envelope,
+        counters: Mapping[str, float] | None = None,
+        session_changes: Mapping[str, Any] | None = None,
+    ) -> bool:
+        """Last events, envelope and session in one transaction. False, and nothing done, if it had ended."""
+        return await self._firmly(
+            changes.end_turn, id, self._bodies(last), envelope, counters, session_changes or {}, time.time()
+        )
+
+    async def add_owner(self, owner: Owner) -> None:
+        await self._firmly(changes.add_owner, owner)
+
+    async def remove_owner(self, id: str) -> None:
+        await self._firmly(changes.remove_owner, id)
+
+    async def set_note(self, key: str, value: Any) -> None:
+        await self._quickly(changes.set_note, key, msgspec.json.encode(value))
+
+    def set_note_sync(self, key: str, value: Any) -> None:
+        self._writer.write_sync(lambda db: changes.set_note(db, key, msgspec.json.encode(value)), full=False)
+
+    async def bump(self, key: str) -> int:
+        """Adds one to the number under this key and returns it; no two callers get the same."""
+        return await self._quickly(changes.bump, key)
+
+    # -- below --------------------------------------------------------------------------------------
+
+    async def _firmly(self, change: Callable[Concatenate[sqlite3.Connection, P], T], *a: P.args, **k: P.kwargs) -> T:
+        """Survives a power failure: what is promised about sessions and turns."""
+        return await self._writer.write(lambda db: change(db, *a, **k), full=True)
+
+    async def _quickly(self, change: Callable[Concatenate[sqlite3.Connection, P], T], *a: P.args, **k: P.kwargs) -> T:
+        """Survives the death of the process."""
+        return await self._writer.write(lambda db: change(db, *a, **k), full=False)
+
+    def _read(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        with edge(self._path), self._lock:
+            return self._reader.execute(query, values).fetchall()
+
+    def _sessions(self, where: str, *values: Any) -> list[Session]:
+        rows = self._read(f"SELECT body FROM sessions {where}", *values)
+        with edge(self._path):
+            return [_session(body) for (body,) in rows]
+
+    def _turns(self, where: str, *values: Any) -> list[TurnRow]:
+        rows = self._read(f"{_TURN} {where}", *values)
+        with edge(self._path):
+            return [_row(*row) for row in rows]
+
+    def _owners(self, where: str, *values: Any) -> list[Owner]:
+        rows = self._read(f"SELECT body FROM owners {where}", *values)
+        with edge(self._path):
+            return [_owner(body) for (body,) in rows]
+
+    def _bodies(self, events: Sequence[AnyEvent]) -> list[changes.Body]:
+        """Encoded by the caller: an event that cannot be stored is its error, and the writer stays quick."""
+        try:
+            return changes.bodies(events)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise OstlerError("store", f"An event cannot be stored: {error}") from error
+
+    def _remove_files(self, id: str) -> None:
+        with typed(session_folder(self.folder, id)):
+            try:
+                shutil.rmtree(session_folder(self.folder, id))
+            except FileNotFoundError:
+                pass
+
+
+def _row(
+    id: str,
+    session: str,
+    state: TurnState,
+    turn: bytes,
+    created_at: float,
+    owner: str | None,
+    ended_at: float | None,
+    envelope: bytes | None,
+    counters: bytes | None,
+) -> TurnRow:
+    return TurnRow(
+        id=id,
+        session=session,
+        state=state,
+        turn=_turn(turn),
+        created_at=created_at,
+        owner=owner,
+        ended_at=ended_at,
+        envelope=_envelope(envelope) if envelope else None,
+        counters=_counters(counters) if counters else None,
+    )
+
+
+def _private_file(path: Path) -> None:
+    """The database file exists and is ours, 0600; SQLite gives -wal and -shm the same mode.
+
+    An existing one is judged by path: closing a descriptor of it would drop the locks of this process.
+    """
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        found = os.lstat(path)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            raise OstlerError("store", f"{path} is not a file of ours", "Choose another state folder") from None
+        if found.st_mode & 0o077:
+            os.chmod(path, 0o600)

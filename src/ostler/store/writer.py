@@ -1,0 +1,163 @@
+"""The one thread of a process that writes: commits at once, and what arrived meanwhile as one batch."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, TypeVar
+
+from ostler.errors import OstlerError
+from ostler.store.faults import translate
+from ostler.store.schema import connect
+
+T = TypeVar("T")
+# Errors that speak of one write's values, not of the state of the database.
+_OWN = (
+    sqlite3.IntegrityError,
+    sqlite3.DataError,
+    sqlite3.ProgrammingError,
+    sqlite3.InterfaceError,
+    OverflowError,
+    UnicodeError,
+)
+_BATCH = 1000  # writes in one transaction: others of this store want their turn too
+
+
+class _Write(Generic[T]):
+    """Something to do in a transaction, and whom to tell once it is committed."""
+
+    __slots__ = ("change", "done", "error", "full", "result")
+
+    def __init__(self, change: Callable[[sqlite3.Connection], T], full: bool, done: Callable[["_Write[T]"], None]):
+        self.change = change
+        self.full = full
+        self.done = done
+        self.result: T | None = None
+        self.error: Exception | None = None
+
+
+class Writer:
+    """Owns the writing connection. A write that was handed over is committed even if its caller is cancelled."""
+
+    def __init__(self, path: Path, timeout: float) -> None:
+        self._path = path
+        self._timeout = timeout
+        self._db = connect(path, timeout, writes=True)
+        self._full: bool | None = None
+        self._queue: SimpleQueue[_Write[Any] | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(target=self._work, name="ostler-store", daemon=True)
+        self._thread.start()
+
+    async def write(self, change: Callable[[sqlite3.Connection], T], *, full: bool) -> T:
+        """Runs `change` in a transaction and returns its result once that is committed.
+
+        `full`: the commit also survives a power failure. Raises what `change` raised, or `store`.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+
+        def done(write: _Write[T]) -> None:
+            try:
+                loop.call_soon_threadsafe(_settle, future, write)
+            except RuntimeError:
+                pass  # the loop was closed: nobody waits any more
+
+        self._put(_Write(change, full, done))
+        return await future
+
+    def write_sync(self, change: Callable[[sqlite3.Connection], T], *, full: bool) -> T:
+        """The same for a caller without a loop."""
+        future: Future[T] = Future()
+        self._put(_Write(change, full, lambda write: _settle(future, write)))
+        return future.result()
+
+    def close(self) -> None:
+        """Commits what was handed over, then ends the thread. May be called twice."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._queue.put(None)
+        self._thread.join()
+        self._db.close()
+
+    def _put(self, write: _Write[Any]) -> None:
+        with self._lock:
+            if self._closed:
+                raise OstlerError("store", f"{self._path} is closed")
+            self._queue.put(write)
+
+    def _work(self) -> None:
+        going = True
+        while going:
+            batch = [self._queue.get()]
+            while len(batch) < _BATCH and batch[-1] is not None:
+                try:
+                    batch.append(self._queue.get_nowait())
+                except Empty:
+                    break
+            going = batch[-1] is not None
+            writes = [write for write in batch if write is not None]
+            if writes:
+                self._commit(writes)
+            for write in writes:
+                write.done(write)
+
+    def _commit(self, writes: list[_Write[Any]]) -> None:
+        """One transaction. What one write did wrong is its own; what SQLite failed at is everybody's."""
+        try:
+            self._begin(any(write.full for write in writes))
+            for write in writes:
+                self._attempt(write)
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            for write in writes:
+                write.error = translate(error, self._path)
+            self._recover()
+
+    def _begin(self, full: bool) -> None:
+        if full != self._full:
+            self._db.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
+            self._full = full
+        self._db.execute("BEGIN IMMEDIATE")
+
+    def _attempt(self, write: _Write[Any]) -> None:
+        self._db.execute("SAVEPOINT one")
+        try:
+            write.result = write.change(self._db)
+        except _OWN as error:
+            write.error = translate(error, self._path)
+        except sqlite3.Error:
+            raise
+        except Exception as error:
+            write.error = error
+        if write.error is not None:
+            self._db.execute("ROLLBACK TO one")
+        self._db.execute("RELEASE one")
+
+    def _recover(self) -> None:
+        """After a failed batch the connection is usable again; a broken one is replaced."""
+        try:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+        except sqlite3.Error:
+            try:
+                fresh = connect(self._path, self._timeout, writes=True)
+            except sqlite3.Error:
+                return  # the next write meets the same trouble, and says so
+            self._db.close()
+            self._db, self._full = fresh, None
+
+
+def _settle(future: "asyncio.Future[T] | Future[T]", write: _Write[T]) -> None:
+    if future.done():
+        return  # its caller was cancelled; the write stands
+    if write.error is not None:
+        future.set_exception(write.error)
+    else:
+        future.set_result(write.result)  # type: ignore[arg-type]
