@@ -5,8 +5,8 @@ handed in. A project file comes with a repository, so what it may say without tr
 """
 
 from ostler.settings.check import nearest
-from ostler.settings.files import PROJECT_FILE, find_project_file, user_file
-from ostler.settings.keys import Loaded, Profile, Settings, seconds
+from ostler.settings.files import PROJECT_FILE, file_layer, find_project_file, user_file, user_layer
+from ostler.settings.keys import Loaded, Profile, Settings, positive, seconds
 from ostler.settings.load import load_settings, trust_file, user_state_folder
 from ostler.settings.template import template
 from ostler.settings.trust import Trust, digest, record_trust, recorded_trust, unsafe_keys
@@ -18,9 +18,11 @@ __all__ = [
     "Settings",
     "Trust",
     "digest",
+    "file_layer",
     "find_project_file",
     "load_settings",
     "nearest",
+    "positive",
     "record_trust",
     "recorded_trust",
     "seconds",
@@ -28,5 +30,6 @@ __all__ = [
     "trust_file",
     "unsafe_keys",
     "user_file",
+    "user_layer",
     "user_state_folder",
 ]

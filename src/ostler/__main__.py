@@ -1,0 +1,5 @@
+"""`python -m ostler`."""
+
+from ostler.cli import main
+
+main()

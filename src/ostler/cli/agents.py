@@ -1,0 +1,115 @@
+"""`ostler agents` and `ostler doctor`."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from ostler.cli.lines import Line
+    from ostler.work.probe import AgentReport
+
+
+def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from ostler.agents import AGENTS
+
+    return [name for name in AGENTS if name.startswith(incomplete)]
+
+
+@click.command(short_help="List the agents and what they can do.")
+@click.option("--json", is_flag=True, help="Print it as JSON.")
+def agents(json: bool) -> None:
+    """List the agents: installed or not, logged in or not, and what they can do.
+
+    \b
+      ostler agents
+      ostler agents --json
+    """
+    from ostler.cli.lines import columns
+
+    reports = _reports(())
+    if json:
+        _print_json(reports)
+        return
+    rows = [("AGENT", "INSTALLED", "LOGIN", "CAN")]
+    for r in reports:
+        can = ", ".join(_able(r)) if r.installed else f"install: {r.install}"
+        rows.append((r.name, (r.version or "yes") if r.installed else "no", r.login if r.installed else "", can))
+    for line in columns(rows):
+        click.echo(line)
+
+
+@click.command(short_help="Say what is installed, logged in and missing.")
+@click.argument("names", nargs=-1, metavar="[AGENT]…", shell_complete=_complete)
+@click.option("--json", is_flag=True, help="Print it as JSON.")
+def doctor(names: tuple[str, ...], json: bool) -> None:
+    """Say for each agent what is installed, whether it is logged in, and what is missing.
+
+    Nothing is sent anywhere. Of variables only the names are shown.
+
+    \b
+      ostler doctor
+      ostler doctor claude
+    """
+    from ostler.cli.live import print_lines
+
+    reports = _reports(names)
+    if json:
+        _print_json(reports)
+        return
+    for i, report in enumerate(reports):
+        print_lines([*([[]] if i else []), *examined(report)])
+
+
+def examined(report: "AgentReport") -> "list[Line]":
+    """What the doctor says about one agent."""
+    from ostler.cli.lines import BAD, BOLD, DIM, GOOD, WARN
+    from ostler.cli.safe import one_line
+
+    mark = (
+        ("✗ ", BAD)
+        if not report.installed
+        else ("! ", WARN)
+        if report.problem or report.login == "no"
+        else ("✓ ", GOOD)
+    )
+    lines: list[Line] = [[mark, (report.name, BOLD), (f" · {report.title}", DIM)]]
+    facts = [
+        ("installed", one_line(f"{report.path} ({report.version or 'version unknown'})") if report.installed else "no"),
+        ("logged in", report.login),
+        ("keys set", ", ".join(report.keys_set) or "none"),
+        ("withheld", one_line(", ".join(report.withheld)) or "nothing"),
+        ("can", ", ".join(_able(report)) or "nothing known"),
+        ("problem", one_line(report.problem, 400)),
+        ("install", report.install if not report.installed else ""),
+    ]
+    return lines + [
+        [(f"    {name:<10}", DIM), (value, WARN if name == "problem" else "")] for name, value in facts if value
+    ]
+
+
+def _able(report: "AgentReport") -> list[str]:
+    """`resumes`, `schema native` …: what is False or "no" is left out."""
+    return [
+        name if value is True else f"{name} {value}"
+        for name, value in report.abilities.items()
+        if value not in (False, "no", "", None)
+    ]
+
+
+def _reports(names: tuple[str, ...]) -> "list[AgentReport]":
+    import asyncio
+
+    import ostler
+    from ostler.cli.turns import settings_for
+
+    async def ask() -> "list[AgentReport]":
+        async with ostler.open(settings_for(None), role="doctor") as o:
+            return await o.doctor(list(names) or None)
+
+    return asyncio.run(ask())
+
+
+def _print_json(reports: "list[AgentReport]") -> None:
+    from ostler.cli.live import json_text
+
+    click.echo(json_text(reports), nl=False)

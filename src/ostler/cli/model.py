@@ -1,0 +1,30 @@
+"""`ostler model`: the scripted model server."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from ostler.testing.model import ScriptedModel
+
+
+@click.command(short_help="Serve a scripted model on this machine, for tests.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1 (default: a free one).")
+@click.option("--scenario", default="text", metavar="NAME", help="How it answers (default: text).")
+@click.option("--log", metavar="FILE", help="Append every request to this file, as JSON lines.")
+def model(port: int, scenario: str, log: str | None) -> None:
+    """Serve a scripted model until Ctrl-C: Anthropic Messages, OpenAI Responses and Chat, Gemini.
+
+    It is for tests: point an agent's base URL at it, and the answer is known. Loopback only.
+
+    \b
+      ostler model --port 8765
+      ostler model --scenario error-429 --log requests.ndjson
+    """
+    from ostler.testing.model import serve
+
+    serve(port=port, scenario=scenario, log=log, ready=_say)
+
+
+def _say(server: "ScriptedModel") -> None:
+    click.echo(f"listening on {server.url}")

@@ -1,0 +1,24 @@
+"""Text of agents on its way to a terminal: nothing in it may act, everything in it is seen."""
+
+import re
+
+# C0 and C1 controls but newline and tab, line separators, bidi controls, tags, lone surrogates.
+_ACTING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def safe(text: str) -> str:
+    """The text with control characters written out (`\\x1b`); newlines and tabs stay."""
+    return _ACTING.sub(_written, text.replace("\r\n", "\n"))
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """The text as one safe line of at most `limit` characters."""
+    line = safe(" ".join(text.split()))
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def _written(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
