@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shlex
+import shutil
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
@@ -320,6 +321,8 @@ def _open_store(settings: Settings) -> Store:
 
 def _command_attempt(turn: Turn, argv: Sequence[str], environ: Mapping[str, str]) -> Attempt:
     env = {name: value for name, value in environ.items() if not name.startswith("OSTLER_")}
+    if shutil.which(os.path.join(turn.folder, argv[0]) if "/" in argv[0] else argv[0], path=env.get("PATH")) is None:
+        raise OstlerError("missing", f"`{argv[0]}` is not a command that can be run", "Check the spelling and PATH")
     return Attempt(
         turn=turn,
         agent=COMMAND,

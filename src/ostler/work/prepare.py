@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from ostler.agents import AGENTS, Agent
+from ostler.agents import AGENTS, Agent, decode
 from ostler.errors import OstlerError
 from ostler.settings import Settings
 from ostler.store import Store
@@ -70,7 +70,7 @@ async def prepare(setup: Setup, turn: Turn, private: Path) -> Attempt:
     return Attempt(
         turn=turn,
         agent=server,
-        reader=server.reader(turn),
+        reader=_records_of(setup, server).reader(turn),
         launch=launch,
         env=environment.env,
         served_by=server.name,
@@ -124,6 +124,19 @@ def _checked(turn: Turn, agent: Agent) -> Turn:
             "Put the text in a file of the folder and name it in the prompt",
         )
     return structs.replace(turn, prompt=prompt, attachments=checked)
+
+
+def _records_of(setup: Setup, server: Agent) -> Agent:
+    """Whose records come: those of the agent on the cassette, where the scripted agent plays one."""
+    if server.name != "script" or not setup.settings.scenario:
+        return server
+    try:
+        with open(setup.settings.scenario, "rb") as file:
+            head = decode(file.readline(1024 * 1024))
+    except OSError as error:
+        raise OstlerError("not_found", f"the scenario cannot be read: {error}") from error
+    on_cassette = isinstance(head, dict) and "ostler_cassette" in head
+    return AGENTS.get(head.get("agent", ""), server) if on_cassette else server
 
 
 def _own_environment(setup: Setup, agent: Agent) -> dict[str, str]:

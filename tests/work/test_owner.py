@@ -1,0 +1,125 @@
+"""Several ostler processes on one store: run beside run, cancel from outside, dead owners found."""
+
+import asyncio
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from ostler.errors import OstlerError
+from ostler.process import tree
+from ostler.words import Owner
+from ostler.work.owner import alive, ask_owner
+from work.scripted import Stable, collect, until
+
+
+async def test_two_processes_run_beside_each_other(stable: Stable) -> None:
+    processes = [stable.cli("run", "script", f"[[say:{n}]]", "--json", "--name", f"s{n}") for n in range(3)]
+    outputs = [await asyncio.to_thread(p.communicate) for p in processes]
+    envelopes = [json.loads(out) for out, _ in outputs]
+    assert [(e["status"], e["text"], e["name"]) for e in envelopes] == [("ok", str(n), f"s{n}") for n in range(3)]
+    async with stable.ostler() as o:
+        assert {row.state for row in o.sessions()} == {"idle"} and len(o.sessions()) == 3
+        assert [owner.id for owner in o.store.owners()] == [o.desk.id]
+
+
+async def test_a_turn_of_another_process_can_be_cancelled(stable: Stable) -> None:
+    stable.script.plays([{"say": "here"}, {"never_end": True}])
+    process = stable.cli("run", "script", "go", "--json", "--name", "far")
+    async with stable.ostler() as o:
+        await until(
+            lambda: o.store.find("far") and any(getattr(e, "text", "") == "here" for e in o.events(o.find("far").id))
+        )
+        assert await o.cancel("far") is True
+        out, err = await asyncio.to_thread(process.communicate)
+        assert process.returncode == 130, err
+        envelope = json.loads(out)
+        assert (envelope["outcome"], envelope["text"]) == ("cancelled", "here")
+        assert await o.cancel("far") is False
+
+
+async def test_a_killed_ostler_leaves_no_session_running_and_no_process(stable: Stable) -> None:
+    pid_file = stable.folder / "daemon"
+    stable.script.plays([{"double_fork": str(pid_file)}, {"say": "here"}, {"never_end": True}])
+    process = stable.cli("run", "script", "go", "--json", "--name", "doomed", "--access", "full")
+    async with stable.ostler() as o:
+        await until(lambda: o.store.find("doomed") and o.events(o.find("doomed").id))
+        await until(lambda: pid_file.exists() and pid_file.read_text().strip())
+        turn = o.store.turns(o.find("doomed").id)[0].id
+        assert tree.marked(turn)
+        os.kill(process.pid, signal.SIGKILL)
+        await asyncio.to_thread(process.communicate)
+        await until(lambda: tree.marked(turn) == [] and tree.identity(int(pid_file.read_text())) is None, 10)
+    async with stable.ostler() as o:
+        row = o.find("doomed")
+        assert row.state == "idle" and row.agent_session
+        envelope = o.store.turns(row.id)[0].envelope
+        assert (envelope.status, envelope.outcome, envelope.error.kind) == ("error", "crashed", "crashed")
+        assert envelope.agent_session == row.agent_session
+        kinds = [type(e).__name__ for e in o.events(row.id)]
+        assert kinds[-1] == "Ended" and kinds.count("Ended") == 1
+        stable.script.plays([{"history": True}])
+        again = await o.session(session="doomed")
+        await collect(again, "and now?")
+        assert again.last.ok and "go" in again.last.text
+        assert list((stable.state / "run").iterdir()) == [stable.state / "run" / f"{o.desk.id}.sock"]
+
+
+async def test_a_second_prompt_finds_the_dead_owner_by_itself(stable: Stable) -> None:
+    stable.script.plays({"match": "first", "steps": [{"say": "x"}, {"never_end": True}]}, {"steps": [{"say": "y"}]})
+    async with stable.ostler() as o:
+        process = stable.cli("run", "script", "first", "--json", "--name", "n")
+        await until(lambda: o.store.find("n") and o.events(o.find("n").id))
+        os.kill(process.pid, signal.SIGKILL)
+        await asyncio.to_thread(process.communicate)
+        session = await o.session(session="n")
+        await collect(session, "second")
+        assert session.last.ok and session.last.text == "y"
+
+
+async def test_the_socket_is_private_and_answers_only_what_it_knows(stable: Stable) -> None:
+    async with stable.ostler() as o, stable.ostler() as other:
+        own = next(owner for owner in o.store.owners() if owner.id == other.desk.id)
+        assert Path(own.socket).stat().st_mode & 0o777 == 0o600
+        assert await ask_owner(own, {"op": "cancel", "turn": "nothing"}) == {"ok": False}
+        with pytest.raises(OstlerError) as caught:
+            await ask_owner(own, {"op": "dance"})
+        assert caught.value.kind == "bad_request"
+        reader, writer = await asyncio.open_unix_connection(own.socket)
+        writer.write(b"{broken\n")
+        assert b"bad_request" in await reader.readline()
+        writer.close()
+        assert await ask_owner(own, {"op": "cancel", "turn": "nothing"}) == {"ok": False}
+
+
+async def test_a_long_state_path_is_no_obstacle(stable: Stable) -> None:
+    stable.state = stable.state / ("long" * 25) / ("longer" * 20)
+    async with stable.ostler() as o:
+        session = await o.session("script", folder=str(stable.folder))
+        await collect(session, "[[say:hi]]")
+        assert session.last.ok
+        owner = o.store.owners()[0]
+        assert len(owner.socket) > 108
+        async with stable.ostler() as other:
+            assert await ask_owner(owner, {"op": "cancel", "turn": "none"}) == {"ok": False}
+            assert other.store.owner(owner.id) == owner
+
+
+def test_a_pid_alone_is_no_identity() -> None:
+    me = Owner(
+        id="x",
+        pid=os.getpid(),
+        start_time=tree.identity(os.getpid()) or 0,
+        boot_id=tree.boot_id(),
+        socket="",
+        role="test",
+        started_at=0,
+    )
+    from msgspec.structs import replace
+
+    assert alive(me)
+    assert not alive(replace(me, start_time=me.start_time + 1))
+    assert not alive(replace(me, boot_id="another"))
+    assert not alive(replace(me, pid=2**22 + 1))

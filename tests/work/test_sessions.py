@@ -1,0 +1,314 @@
+"""Sessions: found, continued, forked, queued, pruned, adopted."""
+
+import asyncio
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from ostler.errors import OstlerError
+from ostler.words import Ended, Exit, Text
+from ostler.work.sessions import choose
+from work.scripted import Stable, collect, until
+
+
+async def test_a_session_resumes_in_another_process_with_the_agents_own_id(stable: Stable) -> None:
+    stable.script.plays({"match": "remember", "steps": [{"say": "noted"}]}, {"steps": [{"history": True}]})
+    async with stable.ostler() as o:
+        first = await o.session("script", folder=str(stable.folder), name="barn")
+        await collect(first, "remember hay")
+    async with stable.ostler() as o:
+        again = await o.session(session="barn")
+        await collect(again, "what was it?")
+        assert again.id == first.id
+        assert again.last.ok and "remember hay" in again.last.text
+        assert again.last.agent_session == first.last.agent_session == again.row.agent_session
+        assert again.row.turns == 2 and again.row.title == "remember hay"
+        assert [e.seq for e in o.events(again.id)] == list(range(1, len(o.events(again.id)) + 1))
+
+
+async def test_a_crash_keeps_the_conversation(stable: Stable) -> None:
+    stable.script.plays({"match": "one", "steps": [{"say": "hm"}, {"crash": "KILL"}]}, {"steps": [{"history": True}]})
+    async with stable.ostler() as o:
+        session = await o.session("script", folder=str(stable.folder))
+        await collect(session, "one")
+        assert session.last.outcome == "crashed" and session.row.agent_session
+        await collect(session, "two")
+        assert session.last.ok and "one" in session.last.text
+
+
+async def test_a_stranger_who_answers_a_resume_is_not_taken_for_the_conversation(stable: Stable) -> None:
+    stable.script.plays(
+        {"turn": 1, "steps": [{"say": "hello"}]},
+        {"turn": 2, "session": "11111111-2222-4333-8444-555555555555", "steps": [{"say": "who are you?"}]},
+    )
+    async with stable.ostler() as o:
+        session = await o.session("script", folder=str(stable.folder))
+        await collect(session, "one")
+        own = session.row.agent_session
+        await collect(session, "two")
+        assert (session.last.status, session.last.error.kind) == ("error", "not_found")
+        assert session.row.agent_session == own
+
+
+async def test_fork_begins_as_a_copy_and_goes_its_own_way(stable: Stable) -> None:
+    stable.script.plays({"match": "root", "steps": [{"say": "ok"}]}, {"steps": [{"history": True}]})
+    async with stable.ostler() as o:
+        session = await o.session("script", folder=str(stable.folder))
+        await collect(session, "root")
+        fork = await session.fork(name="branch")
+        await collect(fork, "leaf")
+        assert fork.last.ok and "root" in fork.last.text
+        assert fork.row.agent_session != session.row.agent_session
+        await collect(session, "again")
+        assert "leaf" not in session.last.text
+
+
+async def test_a_busy_session_refuses_a_second_prompt_and_queues_it_when_asked(stable: Stable) -> None:
+    gate = stable.folder / "gate"
+    stable.script.plays({"match": "first", "steps": [{"wait_for": str(gate)}, {"say": "1"}]}, {"steps": [{"say": "2"}]})
+    async with stable.ostler() as o, stable.ostler() as other:
+        session = await o.session("script", folder=str(stable.folder))
+        first = asyncio.create_task(collect(session, "first"))
+        await until(lambda: o.store.session(session.id) and o.store.session(session.id).state == "busy")
+        rival = await other.session(session=session.id)
+        with pytest.raises(OstlerError) as caught:
+            await collect(rival, "second")
+        assert caught.value.kind == "busy"
+        second = asyncio.create_task(collect(rival, "second", wait=True))
+        await until(lambda: len(o.store.turns(session.id)) == 2)
+        gate.touch()
+        await asyncio.gather(first, second)
+        assert (session.last.text, rival.last.text) == ("1", "2")
+        turns = [e.turn for e in o.events(session.id)]
+        assert turns == sorted(turns, key=turns.index), "the turns never interleave"
+        assert o.store.session(session.id).state == "idle"
+
+
+async def test_a_queued_turn_can_be_cancelled(stable: Stable) -> None:
+    gate = stable.folder / "gate"
+    stable.script.plays([{"wait_for": str(gate)}, {"say": "1"}])
+    async with stable.ostler() as o, stable.ostler() as other:
+        session = await o.session("script", folder=str(stable.folder))
+        first = asyncio.create_task(collect(session, "first"))
+        await until(lambda: o.store.session(session.id) and o.store.session(session.id).state == "busy")
+        rival = await other.session(session=session.id)
+        second = asyncio.create_task(collect(rival, "second", wait=True))
+        await until(lambda: len(o.store.turns(session.id)) == 2)
+        other._cancel_turn(o.store.turns(session.id)[1].id)
+        with pytest.raises(OstlerError) as caught:
+            await second
+        assert caught.value.kind == "cancelled"
+        gate.touch()
+        await first
+        assert session.last.ok
+        assert [row.envelope.outcome for row in o.store.turns(session.id)] == ["done", "cancelled"]
+        assert o.store.session(session.id).state == "idle"
+
+
+async def test_continue_finds_the_latest_of_agent_and_folder(stable: Stable) -> None:
+    async with stable.ostler() as o:
+        with pytest.raises(OstlerError) as caught:
+            await o.session(folder=str(stable.folder), resume_last=True)
+        assert caught.value.kind == "not_found"
+        old = await o.session("script", folder=str(stable.folder))
+        await collect(old, "[[say:a]]")
+        new = await o.session("claude", folder=str(stable.folder))
+        await collect(new, "[[say:b]]")
+        assert (await o.session(folder=str(stable.folder), resume_last=True)).id == new.id
+        assert (await o.session("script", folder=str(stable.folder), resume_last=True)).id == old.id
+
+
+async def test_which_session_is_meant(stable: Stable, tmp_path: Path) -> None:
+    async with stable.ostler() as o:
+        one = await o.session("script", folder=str(stable.folder), name="barn")
+        await collect(one, "[[say:a]]")
+        assert o.find("barn").id == o.find(one.id).id == o.find(one.id[:3]).id == one.id
+        for key, kind in (("nobody", "not_found"), ("", "not_found")):
+            with pytest.raises(OstlerError) as caught:
+                o.find(key)
+            assert caught.value.kind == kind
+        with pytest.raises(OstlerError) as caught:
+            await o.session("script", folder=str(stable.folder), name="barn")
+        assert caught.value.kind == "exists"
+        (tmp_path / "elsewhere").mkdir()
+        with pytest.raises(OstlerError) as caught:
+            await o.session(session="barn", folder=str(tmp_path / "elsewhere"))
+        assert caught.value.kind == "bad_request" and str(stable.folder) in caught.value.message
+        with pytest.raises(OstlerError) as caught:
+            await o.session("claude", session="barn")
+        assert caught.value.kind == "bad_request"
+
+
+@pytest.mark.parametrize("what", ["missing", "a file"])
+async def test_folders_that_are_none(stable: Stable, tmp_path: Path, what: str) -> None:
+    path = tmp_path / "there"
+    if what == "a file":
+        path.write_text("")
+    async with stable.ostler() as o:
+        with pytest.raises(OstlerError) as caught:
+            await o.session("script", folder=str(path))
+    assert caught.value.kind == ("not_found" if what == "missing" else "bad_request")
+    assert str(path) in caught.value.message
+
+
+async def test_a_scripted_session_is_never_resumed_by_a_real_agent(stable: Stable) -> None:
+    async with stable.ostler() as o:
+        session = await o.session("claude", folder=str(stable.folder))
+        await collect(session, "[[say:hi]]")
+        assert session.last.served_by == "script" and session.last.agent == "claude"
+        assert o.find(session.id).served_by == "script"
+    async with stable.ostler(OSTLER_ONLY="") as o:
+        with pytest.raises(OstlerError) as caught:
+            await collect(await o.session(session=session.id), "more")
+        assert caught.value.kind == "denied"
+        assert caught.value.message == f"session {session.id} was served by script, not by claude"
+
+
+async def test_prune_removes_what_expired_and_its_files(stable: Stable) -> None:
+    async with stable.ostler() as o:
+        old = await o.session("script", folder=str(stable.folder))
+        await collect(old, "[[say:old]]")
+        new = await o.session("script", folder=str(stable.folder))
+        await collect(new, "[[say:new]]")
+        await o.store.change_session(old.id, expires_at=time.time() - 1)
+        with pytest.raises(OstlerError) as caught:
+            await o.session(session=old.id)
+        assert caught.value.message == f"session {old.id} has expired"
+        assert [row.id for row in await o.prune(dry_run=True)] == [old.id]
+        assert len(o.sessions()) == 2
+        assert [row.id for row in await o.prune()] == [old.id]
+        assert [row.id for row in o.sessions()] == [new.id]
+        assert not Path(old.last.artifacts["prompt"]).exists()
+        assert Path(new.last.artifacts["prompt"]).exists()
+
+
+async def test_a_conversation_of_the_cli_is_adopted(stable: Stable) -> None:
+    stable.script.env["OSTLER_SCRIPT_HOME"] = str(stable.home / ".local/state/ostler-script")
+    async with stable.ostler() as o:
+        session = await o.session("script", folder=str(stable.folder))
+        await collect(session, "[[say:hi]] the first words")
+        await o.store.remove_session(session.id)
+        adopted = await o.adopt("script")
+        assert [(row.agent_session, row.folder) for row in adopted] == [
+            (session.last.agent_session, str(stable.folder))
+        ]
+        assert await o.adopt("script") == []
+        again = await o.session(session=adopted[0].id)
+        await collect(again, "[[history]]")
+        assert again.last.ok and "the first words" in again.last.text
+
+
+async def test_an_agent_session_can_be_given_by_id(stable: Stable) -> None:
+    async with stable.ostler() as o:
+        session = await o.session("script", folder=str(stable.folder))
+        await collect(session, "[[say:hi]] earlier")
+        given = await o.session("script", folder=str(stable.folder), agent_session=session.last.agent_session)
+        await collect(given, "[[history]]")
+        assert given.id != session.id and "earlier" in given.last.text
+
+
+async def test_follow_from_another_ostler_sees_the_same_events(stable: Stable) -> None:
+    gate = stable.folder / "gate"
+    stable.script.plays([{"say": "1"}, {"wait_for": str(gate)}, {"say": "2"}])
+    async with stable.ostler() as o, stable.ostler() as other:
+        session = await o.session("script", folder=str(stable.folder))
+        task = asyncio.create_task(collect(session, "go"))
+        await until(lambda: o.events(session.id))
+        seen = []
+        async for event in other.follow(session.id):
+            seen.append(event)
+            if isinstance(event, Text) and event.text == "1":
+                gate.touch()
+        assert seen == await task
+        assert isinstance(seen[-1], Ended)
+
+
+async def test_a_command_is_a_turn_like_any_other(stable: Stable) -> None:
+    async with stable.ostler() as o:
+        events = [
+            e async for e in o.exec(["sh", "-c", "echo out; echo err >&2; touch made"], folder=str(stable.folder))
+        ]
+        assert o.last_exec.ok and o.last_exec.text == "out\n"
+        assert [c.path for c in o.last_exec.files] == ["made"]
+        assert isinstance(events[-1], Ended)
+        async for _ in o.exec(["sh", "-c", "exit 7"], folder=str(stable.folder)):
+            pass
+        assert (o.last_exec.status, o.last_exec.exit.code) == ("error", 7)
+        with pytest.raises(OstlerError) as caught:
+            async for _ in o.exec(["no-such-program-here"], folder=str(stable.folder)):
+                pass
+        assert caught.value.kind == "missing"
+        assert len(o.sessions()) == 2
+
+
+async def test_tools_of_the_first_turn_may_differ(stable: Stable) -> None:
+    stable.script.plays([{"echo": "argv"}])
+    async with stable.ostler() as o:
+        session = await o.session("script", folder=str(stable.folder))
+        for expected in ("first", "later"):
+            await collect(session, "go", tools_allowed=("later",), first_tools_allowed=("first",))
+            assert f"--allow-tool={expected}" in session.last.text
+
+
+async def test_profiles_and_models_choose_the_agent(stable: Stable) -> None:
+    (stable.folder / "ostler.toml").write_text(
+        'default_agent = "reviewer"\n[profiles.reviewer]\nagent = "claude"\nmodel = "opus"\nsystem = "Be strict"\n'
+        '[models]\n"gpt-*" = "cursor"\n'
+    )
+    stable.script.plays([{"echo": "system"}])
+    async with stable.ostler() as o:
+        settings = o.settings
+        assert [
+            (c.agent, c.model, c.profile) for c in (choose(settings, n) for n in (None, "claude", "gpt-5", "sonnet"))
+        ] == [
+            ("claude", "opus", "reviewer"),
+            ("claude", None, None),
+            ("cursor", "gpt-5", None),
+            ("claude", "sonnet", None),
+        ]
+        with pytest.raises(OstlerError) as caught:
+            choose(settings, "cluade")
+        assert caught.value.kind == "not_found" and "claude" in caught.value.hint
+        session = await o.session(folder=str(stable.folder))
+        await collect(session, "go")
+        assert "Be strict" in session.last.text and session.row.profile == "reviewer"
+
+
+async def test_state_project_keeps_state_in_the_project(stable: Stable) -> None:
+    async with stable.ostler(OSTLER_HOME="", OSTLER_STATE="project") as o:
+        session = await o.session("script", folder=str(stable.folder))
+        await collect(session, "[[say:hi]]")
+        assert (stable.folder / ".ostler" / "ostler.db").exists()
+        assert (stable.folder / ".ostler" / ".gitignore").read_text() == "*\n"
+
+
+async def test_a_cassette_stands_in_for_the_agent_it_was_made_of(stable: Stable, tmp_path: Path) -> None:
+    from ostler.testing import Recorder
+
+    captured = Path(__file__).parent.parent / "captures" / "claude" / "turn-stream-json.ndjson"
+    tape = tmp_path / "tape"
+    recorder = Recorder(tape, agent="claude", prompt="x")
+    recorder.stdout(captured.read_bytes())
+    recorder.close(Exit(code=0))
+    stable.script.env["OSTLER_SCENARIO"] = str(tape)
+    async with stable.ostler() as o:
+        session = await o.session("claude", folder=str(stable.folder))
+        await collect(session, "go")
+    expected = json.loads((captured.parent.parent / "expected.json").read_text())["claude/turn-stream-json"]
+    assert session.last.ok and session.last.text == expected["text"]
+    assert (session.last.agent, session.last.served_by) == ("claude", "script")
+    assert session.last.agent_session == expected["agent_session"]
+
+
+async def test_a_recording_plays_again(stable: Stable, tmp_path: Path) -> None:
+    from ostler.testing import Recorder
+
+    stable.script.plays([{"say": "once upon a time"}, {"usage": {"output_tokens": 4}}])
+    async with stable.ostler() as o:
+        session = await o.session("script", folder=str(stable.folder))
+        await collect(session, "tell", record=Recorder(tmp_path / "tape", agent="script", prompt="tell"))
+    stable.script.env["OSTLER_SCENARIO"] = str(tmp_path / "tape")
+    envelope, _ = await stable.turn("tell")
+    assert envelope.ok and envelope.text == "once upon a time" and envelope.usage == session.last.usage
