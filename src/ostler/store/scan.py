@@ -27,7 +27,7 @@ class Scan(Generic[AnyStr]):
 
     def __init__(self, values: Iterable[str], to: Callable[[str], AnyStr]) -> None:
         known = sorted(set(values))
-        self.backslash: AnyStr = to("\\")
+        self.empty: AnyStr = to("")
         self._known: list[AnyStr] = [to(value) for value in known]
         self._whole: list[tuple[list[AnyStr], re.Pattern[AnyStr]]] = [
             ([to(start) for start in token.starts], _regex(whole(token), to)) for token in TOKENS
@@ -37,8 +37,8 @@ class Scan(Generic[AnyStr]):
         starts = {start for token in TOKENS for start in token.starts}
         fronts = {value[:_FRONT] for value in known}
         insides = {_inside(value) for value in known}
-        self._fronts: list[AnyStr] = [to(word) for word in sorted(starts | fronts)]
-        self._insides: list[AnyStr] = [to(word) for word in sorted(starts | insides)]
+        self._fronts: list[AnyStr] = [to(word) for word in _fewest(starts | fronts)]
+        self._insides: list[AnyStr] = [to(word) for word in _fewest(starts | insides)]
         self._tail = max(len(word) for word in starts | fronts)
         cut = beginnings(fronts, tail=True) + beginnings(starts, tail=True, apart=True)
         self._stream: re.Pattern[AnyStr] = _regex("|".join(cut), to)
@@ -50,11 +50,13 @@ class Scan(Generic[AnyStr]):
             return self._text.search(text) is not None
         return any(word in text for word in self._insides)
 
-    def may_begin(self, text: AnyStr) -> bool:
-        """Quick: False if no secret can begin in the text, not even at its end."""
+    def first(self, text: AnyStr, start: int) -> re.Match[AnyStr] | int | None:
+        """Quick: where a secret may begin, for all that is known yet: a match, or a place, or None for nowhere."""
         if len(text) < _SMALL:
-            return self._stream.search(text) is not None
-        return any(word in text for word in self._fronts) or bool(self._stream.search(text, len(text) - self._tail))
+            return self._stream.search(text, start)
+        if any(word in text for word in self._fronts):
+            return start
+        return self._stream.search(text, max(start, len(text) - self._tail))
 
     def finds(self, text: AnyStr, start: int = 0) -> list[Find]:
         """Every secret that begins at `start` or later, by place; they may overlap."""
@@ -95,20 +97,22 @@ class Stream(Generic[AnyStr]):
     def __init__(self, scan: Scan[AnyStr], hide: Callable[[AnyStr], AnyStr]) -> None:
         self._scan: Scan[AnyStr] = scan
         self._hide: Callable[[AnyStr], AnyStr] = hide
-        self._before: AnyStr = scan.backslash[:0]  # two letters of what was shown: a token must stand apart
-        self._held: AnyStr = scan.backslash[:0]
+        self._before: AnyStr = scan.empty  # two letters of what was shown: a token must stand apart
+        self._held: AnyStr = scan.empty
 
     def feed(self, piece: AnyStr) -> AnyStr:
         """What can be shown by now."""
-        if not self._held and self._before[-1:] != self._scan.backslash and not self._scan.may_begin(piece):
-            self._remember(piece)
-            return piece
         text = self._before + self._held + piece
         start = len(self._before)
+        at = self._scan.first(text, start)
+        if at is None:
+            shown = text[start:] if self._held else piece
+            return self._keep(text, len(text), shown)
+        if not isinstance(at, int) and at.end() == len(text):
+            # The text ends within the first letters of what may be a secret: all before them is clean.
+            return self._keep(text, at.start(), text[start : at.start()])
         found, end = self._scan.decided(text, start)
-        self._held = text[end:]
-        self._remember(text[start:end])
-        return hidden(text[:end], found, self._hide, start)
+        return self._keep(text, end, hidden(text[:end], found, self._hide, start))
 
     def close(self) -> AnyStr:
         """What was held back; no more follows."""
@@ -116,9 +120,10 @@ class Stream(Generic[AnyStr]):
         self._held = text[:0]
         return hidden(text, self._scan.finds(text, start), self._hide, start)
 
-    def _remember(self, shown: AnyStr) -> None:
-        last = shown[-2:]
-        self._before = last if len(last) == 2 else (self._before + last)[-2:]
+    def _keep(self, text: AnyStr, end: int, shown: AnyStr) -> AnyStr:
+        self._held = text[end:]
+        self._before = text[max(0, end - 2) : end]
+        return shown
 
 
 def hidden(text: AnyStr, found: list[Find], hide: Callable[[AnyStr], AnyStr], start: int = 0) -> AnyStr:
@@ -153,6 +158,11 @@ def _inside(value: str) -> str:
     """The beginning of the longest part of a value that JSON writes as it is."""
     runs = re.findall(r'[^"\\\x00-\x1f\x7f]+', value)
     return max(runs, key=len, default=value[:1])[:8]
+
+
+def _fewest(words: set[str]) -> list[str]:
+    """Without those that contain another one."""
+    return sorted(word for word in words if not any(other in word for other in words if other != word))
 
 
 def _regex(text: str, to: Callable[[str], AnyStr]) -> re.Pattern[AnyStr]:

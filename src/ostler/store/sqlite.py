@@ -152,7 +152,7 @@ class Store:
     async def add_session(self, session: Session) -> None:
         await self._firmly(changes.add_session, session)
 
-    async def change_session(self, id: str, **fields: Any) -> Session:
+    async def change_session(self, id: str, /, **fields: Any) -> Session:
         """The session as it is now. `state` follows from the turns: only "closed" and "idle" can be asked for."""
         return await self._firmly(changes.change_session, id, fields)
 

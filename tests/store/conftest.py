@@ -1,0 +1,74 @@
+"""Makers of small whole values, a store in a scratch folder, and scripts run as real second processes."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ostler.store import Store
+from ostler.words import Ended, Envelope, Session, Text, Turn, TurnRow
+
+
+def session(id: str = "k3", **fields: Any) -> Session:
+    return Session(**{"id": id, "agent": "script", "folder": "/w", "created_at": 1.0, "used_at": 1.0, **fields})
+
+
+def row(id: str, session: str = "k3", **fields: Any) -> TurnRow:
+    turn = Turn(id=id, session=session, agent="script", prompt=f"do {id}", folder="/w")
+    return TurnRow(**{"id": id, "session": session, "state": "starting", "turn": turn, "created_at": 2.0, **fields})
+
+
+def envelope(turn: str, session: str = "k3", **fields: Any) -> Envelope:
+    plain = {"status": "ok", "outcome": "done", "summary": "s", "text": "t", "agent": "script", "served_by": "script"}
+    return Envelope(**{**plain, "turn": turn, "session": session, "started_at": 2.0, "duration_ms": 5, **fields})
+
+
+def texts(first: int, count: int, turn: str = "t1") -> list[Text]:
+    return [Text(seq=seq, at=float(seq), turn=turn, text=f"event {seq}") for seq in range(first, first + count)]
+
+
+def ended(seq: int, turn: str = "t1") -> Ended:
+    return Ended(seq=seq, at=float(seq), turn=turn, outcome="done")
+
+
+@pytest.fixture
+def make() -> SimpleNamespace:
+    return SimpleNamespace(session=session, row=row, envelope=envelope, texts=texts, ended=ended)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "state", timeout=5) as store:
+        yield store
+
+
+PRELUDE = """
+import asyncio, os, sys
+from ostler.store import Store
+from ostler.words import *
+sys.path.insert(0, {here!r})
+from conftest import session, row, envelope, texts, ended
+folder = sys.argv[1]
+"""
+
+
+@pytest.fixture
+def script() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
+    """Starts a Python script, with the makers above at hand, as a process with text pipes; ended with the test."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(code: str, *args: object, **options: Any) -> "subprocess.Popen[str]":
+        text = PRELUDE.format(here=str(Path(__file__).parent)) + code
+        argv = [sys.executable, "-c", text, *map(str, args)]
+        pipe = subprocess.PIPE
+        started.append(subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, text=True, **options))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
