@@ -127,7 +127,7 @@ class Stream(Generic[AnyStr]):
 
 
 def hidden(text: AnyStr, found: list[Find], hide: Callable[[AnyStr], AnyStr], start: int = 0) -> AnyStr:
-    """The text from `start` on with each secret replaced; finds that touch are one."""
+    """The text from `start` on with each secret replaced; finds that overlap are one."""
     parts: list[AnyStr] = []
     at = start
     for first, last in _merged(found):
@@ -140,7 +140,7 @@ def hidden(text: AnyStr, found: list[Find], hide: Callable[[AnyStr], AnyStr], st
 def _merged(found: list[Find]) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     for first, last in sorted((find.hidden, find.end) for find in found):
-        if spans and first <= spans[-1][1]:
+        if spans and first < spans[-1][1]:
             spans[-1] = (spans[-1][0], max(spans[-1][1], last))
         else:
             spans.append((first, last))
