@@ -106,13 +106,15 @@ def _run(argv: list[str], env: dict[str, str]) -> int:
     prompt = sys.stdin.buffer.read().decode("utf-8", "replace")
     home = env.get("OSTLER_SCRIPT_HOME") or os.path.join(os.path.expanduser("~"), ".local/state/ostler-script")
     memory = Memory(home)
-    session = memory.open(options.get("session-id"), options.get("resume"), "fork" in options)
-    memory.launched(sys.argv, session, prompt)
     speed = float(env.get("OSTLER_SCRIPT_SPEED") or 1)
     if cassette := options.get("cassette") or scenario.get("cassette"):
         from ostler.testing.cassettes import replay
 
+        # The conversation on a cassette is the recorded agent's own: ours knows nothing of its id.
+        memory.launched(sys.argv, options.get("resume") or options.get("session-id") or "", prompt)
         return replay(cassette, speed)
+    session = memory.open(options.get("session-id"), options.get("resume"), "fork" in options)
+    memory.launched(sys.argv, session, prompt)
     if not prompt.strip():
         raise scenarios.BadScenario("no prompt on stdin")
     setting = Setting(prompt, session, memory.history, options, speed)

@@ -101,9 +101,10 @@ def decide(asked: Asked, scenario: str, rules: Rules = ()) -> Answer:
     steps: list[tuple[str, str]] = MARKER.findall(asked.user)
     said = bool(steps)
     if not steps:
-        chosen = next((marker for pattern, marker in rules if re.search(pattern, asked.user)), scenario)
-        kind, _, arg = chosen.partition(":")
-        steps = [(kind, arg)]
+        ruled = next((marker for pattern, marker in rules if re.search(pattern, asked.user)), None)
+        kind, _, arg = (ruled or scenario).partition(":")
+        # A plain scenario says a text by default; a text that was asked for by name is said whatever the schema.
+        steps = [("schema" if kind == "text" and not ruled and asked.schema is not None else kind, arg)]
     if steps[0][0] == "loop":
         return _answer("shell", steps[0][1], asked)
     if asked.results >= len(steps):

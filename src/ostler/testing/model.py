@@ -317,9 +317,9 @@ def serve(
         what = f"the log {log}" if error.filename else f"port {port} of 127.0.0.1"
         raise OstlerError("bad_request", f"cannot use {what}: {error.strerror}", "Choose another one") from error
     with model:
-        if ready is not None:
-            ready(model)
         try:
+            if ready is not None:
+                ready(model)
             threading.Event().wait()
         except KeyboardInterrupt:
             pass

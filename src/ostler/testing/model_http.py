@@ -33,6 +33,7 @@ class Door(BaseHTTPRequestHandler):
     """One connection to the scripted model."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # a delayed acknowledgement would cost 40 ms a request
     server: "ScriptedModel"
 
     def log_message(self, format: str, *args: Any) -> None:
