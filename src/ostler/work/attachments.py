@@ -1,0 +1,98 @@
+"""Files and images that go with a prompt: checked before a turn begins."""
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from ostler.agents import Agent
+from ostler.errors import OstlerError
+from ostler.words import Attachment
+
+MAX_FILE = 20 * 1024 * 1024
+MAX_INLINE = 1024 * 1024
+IMAGE_NAMES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+IMAGE_STARTS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a")
+
+
+def attachment(spec: str | Mapping[str, Any] | Attachment) -> Attachment:
+    """An attachment from a path, or from {path} or {name, content}. Raises bad_request."""
+    if isinstance(spec, Attachment):
+        return spec
+    if isinstance(spec, str):
+        return Attachment(path=spec)
+    if isinstance(spec, Mapping) and (unknown := {*spec} - {*Attachment.__struct_fields__}):
+        raise OstlerError("bad_request", f"an attachment has no {sorted(map(str, unknown))[0]!r}", _FIELDS)
+    try:
+        return msgspec.convert(dict(spec), Attachment)
+    except (msgspec.ValidationError, TypeError, ValueError) as error:
+        raise OstlerError("bad_request", f"not an attachment: {error}", _FIELDS) from error
+
+
+_FIELDS = "Give path, or name and content"
+
+
+def check(attachments: Sequence[Attachment], agent: Agent, folder: str) -> tuple[Attachment, ...]:
+    """The attachments with absolute paths, and images known as such.
+
+    Raises bad_request, not_found, or unsupported for what the agent cannot take.
+    """
+    return tuple(_inline(a) if a.content is not None else _file(a, agent, folder) for a in attachments)
+
+
+def _inline(a: Attachment) -> Attachment:
+    if a.path or a.image:
+        raise OstlerError("bad_request", "an attachment with content has no path and is no image", _FIELDS)
+    if not a.name or any(c in '"<>/' or ord(c) < 32 for c in a.name):
+        raise OstlerError("bad_request", f"an attachment cannot be named {a.name!r}", "Give a plain file name")
+    content = a.content or ""
+    try:
+        size = len(content.encode())
+    except UnicodeEncodeError:
+        size = -1
+    if size < 0 or "\0" in content:
+        raise OstlerError("bad_request", f"the attachment {a.name} is not text", "Attach it by path")
+    if size > MAX_INLINE:
+        raise OstlerError("bad_request", f"the attachment {a.name} has {size:,} bytes of content", _limit(MAX_INLINE))
+    return a
+
+
+def _file(a: Attachment, agent: Agent, folder: str) -> Attachment:
+    if not a.path or any(ord(c) < 32 for c in a.path):
+        raise OstlerError("bad_request", f"an attachment cannot have the path {a.path!r}", _FIELDS)
+    path = os.path.abspath(os.path.join(folder, os.path.expanduser(a.path)))
+    start = _start(path, a.path)
+    image = start.startswith(IMAGE_STARTS) or (start[:4] == b"RIFF" and start[8:12] == b"WEBP")
+    if not image and (a.image or path.lower().endswith(IMAGE_NAMES)):
+        raise OstlerError("bad_request", f"not an image: {a.path}", "Attach a PNG, JPEG, GIF or WebP file")
+    if image and agent.images == "no":
+        raise OstlerError(
+            "unsupported", f"{agent.name} takes no images: {a.path}", "Leave it out, or choose another agent"
+        )
+    return structs.replace(a, path=path, name=a.name or os.path.basename(path), image=image)
+
+
+def _start(path: str, shown: str) -> bytes:
+    """The first bytes of a regular file of bearable size."""
+    try:
+        info = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise OstlerError("not_found", f"no such file: {shown}", "Attachments are relative to the folder") from error
+    except OSError as error:
+        raise OstlerError("bad_request", f"the attachment cannot be read: {shown} ({error.strerror})") from error
+    if not stat.S_ISREG(info.st_mode):
+        raise OstlerError("bad_request", f"not a regular file: {shown}", "Attach one file at a time")
+    if info.st_size > MAX_FILE:
+        raise OstlerError("bad_request", f"the attachment {shown} has {info.st_size:,} bytes", _limit(MAX_FILE))
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            return file.read(16)
+    except OSError as error:
+        raise OstlerError("bad_request", f"the attachment cannot be read: {shown} ({error.strerror})") from error
+
+
+def _limit(size: int) -> str:
+    return f"At most {size >> 20} MiB"
