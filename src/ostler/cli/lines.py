@@ -311,7 +311,7 @@ def status(envelope: Envelope) -> Line:
 
 def _error_lines(envelope: Envelope) -> list[Line]:
     error = envelope.error
-    if error is None:
+    if error is None or (error.message == error.kind and not error.hint):
         return []
     lines: list[Line] = [[("  " + one_line(error.message, 1000), "")]]
     return [*lines, [("  " + one_line(error.hint, 1000), DIM)]] if error.hint else lines
