@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from ostler.store import Masker
+from ostler.store import Masker, Redactor
 from ostler.store.files import open_private_append, private_folder, write_private
 from ostler.words import Exit
 
@@ -23,11 +23,11 @@ RAW_LIMIT = 64 * 1024 * 1024
 class Artifacts:
     """One turn's folder. Raw output is masked at equal length and bounded."""
 
-    def __init__(self, folder: Path, secrets: tuple[str, ...], recording: Recording | None = None) -> None:
+    def __init__(self, folder: Path, redactor: Redactor, recording: Recording | None = None) -> None:
         self.folder = private_folder(folder)
         self.recording = recording
         self.paths: dict[str, str] = {}
-        self._secrets = secrets
+        self._redactor = redactor
         self._raw: dict[str, tuple[BinaryIO, Masker]] = {}
         self._room: dict[str, int] = {}
 
@@ -40,7 +40,7 @@ class Artifacts:
         """Appends to the raw stream `name`; past the limit the rest is left out."""
         if name not in self._raw:
             path = self.folder / f"{name}.log"
-            self._raw[name] = open_private_append(path), Masker(self._secrets)
+            self._raw[name] = open_private_append(path), self._redactor.masker()
             self._room[name] = RAW_LIMIT
             self.paths[name] = str(path)
         file, masker = self._raw[name]

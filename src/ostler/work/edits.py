@@ -7,7 +7,10 @@ import os
 from msgspec import structs
 
 from ostler.words import AnyEvent, ToolEnded
-from ostler.work.diff import Before, text_before
+from ostler.work import diff_plain
+from ostler.work.diff import Before
+from ostler.work.diff_git import GitFailed
+from ostler.work.diff_words import Deadline, Skipped
 
 _LIMIT = 512 * 1024
 
@@ -36,7 +39,7 @@ class Edits:
             return ""
         old = self._known.get(relative)
         if old is None:
-            old = text_before(self._before, relative) or ""
+            old = _text_before(self._before, relative)
         new = _text(os.path.join(self._folder, relative))
         self._known[relative] = new
         lines = difflib.unified_diff(
@@ -47,6 +50,21 @@ class Edits:
 
 def _wants(event: AnyEvent) -> bool:
     return isinstance(event, ToolEnded) and bool(event.files) and not event.diff and event.ok
+
+
+def _text_before(before: Before, path: str) -> str:
+    """The text a file had when the turn began; empty where there was none."""
+    try:
+        if before.git is not None:
+            name = os.path.join(before.git.scope, path)
+            git = before.git.git.seeing_objects()
+            return git.run(Deadline(5.0), "cat-file", "blob", f":{name}", limit=_LIMIT).text()
+        if before.plain is not None and (seen := before.plain.files.get(path)) is not None:
+            with open(before.plain.contents, "rb") as kept:
+                return (diff_plain.was(seen, kept).text or b"").decode("utf-8", "replace")
+    except (OSError, GitFailed, Skipped):
+        pass
+    return ""
 
 
 def _text(path: str) -> str:

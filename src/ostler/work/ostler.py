@@ -5,7 +5,8 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,7 +16,7 @@ from ostler.process import Warden, raise_fd_limit
 from ostler.settings import Settings
 from ostler.store import Store
 from ostler.words import Access, AnyEvent, Envelope, Launch, Limits, Problem, Session, Turn
-from ostler.work import adopt
+from ostler.work.adopt import found
 from ostler.work.carry import Attempt, Stop
 from ostler.work.command import COMMAND
 from ostler.work.environment import secrets
@@ -197,7 +198,7 @@ class Ostler:
         agent = AGENTS[choose(self.settings, agent_name).agent]
         known = {row.agent_session for row in self.store.sessions()}
         adopted = []
-        for conversation in adopt.found(agent, Path(self.setup.home)):
+        for conversation in found(agent, Path(self.setup.home)):
             if conversation.id in known or not os.path.isdir(conversation.folder):
                 continue
             row = self.new_row(
@@ -229,7 +230,7 @@ class Ostler:
         name: str | None = None,
         limits: Limits | None = None,
         env: Mapping[str, str] | None = None,
-    ) -> AsyncIterator[AnyEvent]:
+    ) -> AsyncGenerator[AnyEvent, None]:
         """Runs a command as a turn, with the user's own environment; `last_exec` is its envelope."""
         row = self.new_row(agent="exec", folder=check_folder(folder or "."), name=name, access="full")
         turn = Turn(
@@ -244,9 +245,11 @@ class Ostler:
         environ = {**self.setup.environ, **(env or {})}
         attempt = _command_attempt(turn, argv, environ)
         live = LiveSession(self, row, stored=False)
+        events = live.carry(attempt)
         try:
-            async for event in live.carry(attempt):
-                yield event
+            async with aclosing(events):
+                async for event in events:
+                    yield event
         finally:
             self.last_exec = live.last
 

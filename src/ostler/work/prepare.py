@@ -2,21 +2,20 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import Struct, structs
 
 from ostler.agents import AGENTS, Agent, decode
 from ostler.errors import OstlerError
 from ostler.settings import Settings
 from ostler.store import Store
+from ostler.store.files import session_folder
 from ostler.words import Host, Turn
 from ostler.work import attachments, schema
 from ostler.work.carry import Attempt
 from ostler.work.environment import child_environment, secrets
-from ostler.work.probe import Probe, find, probe
+from ostler.work.probe import Probe, find, on_path, probe
 
 _MAX_PROMPT = 64 * 1024 * 1024
 
@@ -43,7 +42,7 @@ def server_of(setup: Setup, agent: Agent) -> Agent:
     return AGENTS[only]
 
 
-async def prepare(setup: Setup, turn: Turn, private: Path) -> Attempt:
+async def prepare(setup: Setup, turn: Turn) -> Attempt:
     """The attempt, ready to be carried. Raises OstlerError for all that cannot work; writes nothing."""
     server = server_of(setup, AGENTS[turn.agent])
     turn = _checked(turn, server)
@@ -52,10 +51,10 @@ async def prepare(setup: Setup, turn: Turn, private: Path) -> Attempt:
         executable=prefix[-1],
         version=found.version,
         help=found.help,
-        private=str(private),
+        private=str(session_folder(setup.store.folder, turn.session) / turn.id),
         root=os.geteuid() == 0,
         home=setup.home,
-        programs=frozenset(p for p in server.programs if _on_path(p, setup.environ)),
+        programs=frozenset(p for p in server.programs if on_path(p, setup.environ.get("PATH", os.defpath))),
         folder_names=frozenset(n for n in server.folder_names if os.path.lexists(os.path.join(turn.folder, n))),
     )
     launch = server.launch(turn, host)
@@ -149,11 +148,6 @@ def _own_environment(setup: Setup, agent: Agent) -> dict[str, str]:
     return own
 
 
-def _on_path(program: str, environ: Mapping[str, str]) -> bool:
-    folders = environ.get("PATH", os.defpath).split(os.pathsep)
-    return any(os.access(os.path.join(folder or ".", program), os.X_OK) for folder in folders)
-
-
 def check_prompt(prompt: str) -> None:
     """Raises bad_request for a prompt that no agent can be given."""
     if not prompt.strip():
@@ -176,14 +170,3 @@ def check_folder(folder: str) -> str:
     if not os.access(path, os.R_OK | os.X_OK):
         raise OstlerError("denied", f"the folder cannot be read: {folder}")
     return path
-
-
-def decode_schema(text: bytes) -> dict[str, Any]:
-    """A JSON schema from text. Raises bad_request where it is no JSON object."""
-    try:
-        value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError) as error:
-        raise OstlerError("bad_request", f"the schema is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise OstlerError("bad_request", "the schema is not a JSON object")
-    return value

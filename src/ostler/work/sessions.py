@@ -4,7 +4,8 @@ import asyncio
 import secrets
 import time
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
@@ -12,7 +13,7 @@ from msgspec import Struct, structs
 from ostler.agents import AGENTS
 from ostler.errors import OstlerError
 from ostler.settings import Profile, Settings
-from ostler.store.files import turn_folder
+from ostler.store import Redactor
 from ostler.words import Access, AnyEvent, Attachment, Envelope, Limits, Notice, Session, Turn
 from ostler.work.artifacts import Recording
 from ostler.work.attachments import attachment
@@ -99,7 +100,7 @@ class LiveSession:
         command: bool = False,
         wait: bool = False,
         record: Recording | None = None,
-    ) -> AsyncIterator[AnyEvent]:
+    ) -> AsyncGenerator[AnyEvent, None]:
         """Runs one turn and yields its events; the last is `ended`, then `self.last` is its envelope.
 
         Raises OstlerError, and leaves nothing behind, when the turn cannot begin. Leaving the loop
@@ -133,8 +134,10 @@ class LiveSession:
             **self._conversation(),
         )
         first_attempt, notices, rest = await self._first_attempt(turn)
-        async for event in self.carry(first_attempt, notices=notices, fallback=rest, wait=wait, record=record):
-            yield event
+        events = self.carry(first_attempt, notices=notices, fallback=rest, wait=wait, record=record)
+        async with aclosing(events):
+            async for event in events:
+                yield event
 
     async def cancel(self) -> None:
         """Cancels the turn that runs here, if one does; its events and envelope follow as usual."""
@@ -183,7 +186,7 @@ class LiveSession:
         fallback: tuple[str, ...] = (),
         wait: bool = False,
         record: Recording | None = None,
-    ) -> AsyncIterator[AnyEvent]:
+    ) -> AsyncGenerator[AnyEvent, None]:
         """Stores the turn, runs it in a task that the Ostler owns, and yields its events."""
         next_seq = await self._take(first, wait)
         run = TurnRun(
@@ -211,18 +214,17 @@ class LiveSession:
     async def _take(self, first: Attempt, wait: bool) -> int:
         """The session's row is committed before anything is spawned; returns the next seq."""
         if not self._stored:
-            self.row = structs.replace(self.row, served_by=first.served_by, title=_title(first.turn.prompt))
+            self.row = structs.replace(self.row, served_by=first.served_by, title=_title(first))
             await self.ostler.store.add_session(self.row)
             self._stored = True
-        return await self._take_session(first.turn, wait)
+        return await self._take_session(first, wait)
 
     async def _first_attempt(self, turn: Turn) -> tuple[Attempt, tuple[Notice, ...], tuple[str, ...]]:
         """The first agent of the list that is there at all."""
         setup = self.ostler.setup
-        private = turn_folder(setup.store.folder, turn.session, turn.id)
         self._check_server(turn)
         try:
-            return await prepare(setup, turn, private), (), turn.fallback
+            return await prepare(setup, turn), (), turn.fallback
         except OstlerError as error:
             if error.kind != "missing" or not turn.fallback:
                 raise
@@ -235,7 +237,7 @@ class LiveSession:
                 turn, agent=agent, model=model, agent_session=str(uuid.uuid4()), resume=False, fork=False
             )
             try:
-                return await prepare(setup, turn, private), tuple(notices), turn.fallback[n + 1 :]
+                return await prepare(setup, turn), tuple(notices), turn.fallback[n + 1 :]
             except OstlerError as error:
                 failure = error
         raise failure
@@ -250,9 +252,9 @@ class LiveSession:
                 "Start a new session",
             )
 
-    async def _take_session(self, turn: Turn, wait: bool) -> int:
+    async def _take_session(self, first: Attempt, wait: bool) -> int:
         """The next seq, once the session is ours. Raises busy, unless `wait`."""
-        store, row = self.ostler.setup.store, new_row(turn, self.ostler.desk.id)
+        store, row = self.ostler.store, new_row(first, self.ostler.desk.id)
         try:
             return await store.begin_turn(row)
         except OstlerError as error:
@@ -260,11 +262,11 @@ class LiveSession:
                 raise
             busy = error
         if await end_orphaned_turns(store):
-            return await self._take_session(turn, wait)
+            return await self._take_session(first, wait)
         if not wait:
             raise busy
         await store.queue_turn(structs.replace(row, state="queued"))
-        return await self.ostler.wait_in_line(turn)
+        return await self.ostler.wait_in_line(first.turn)
 
 
 async def _to_the_end(task: "asyncio.Task[Envelope]", run: TurnRun) -> Envelope:
@@ -284,7 +286,8 @@ async def _to_the_end(task: "asyncio.Task[Envelope]", run: TurnRun) -> Envelope:
     return task.result()
 
 
-def _title(prompt: str) -> str:
+def _title(first: Attempt) -> str:
+    prompt = Redactor(first.secrets).text(first.turn.prompt)
     line = next((line.strip() for line in prompt.splitlines() if line.strip()), "")
     return line if len(line) <= 80 else line[:79] + "…"
 

@@ -1,6 +1,7 @@
 """The way of one turn: attempts (fallback, repair), proof, diff, envelope, and exactly one end."""
 
 import asyncio
+import shutil
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from ostler.errors import OstlerError
 from ostler.process import Warden
 from ostler.settings import Settings
 from ostler.store import Redactor
-from ostler.store.files import turn_folder
+from ostler.store.files import private_folder, turn_folder
 from ostler.words import (
     EVENT_ENCODER,
     AnyEvent,
@@ -65,9 +66,8 @@ class TurnRun:
         self.recording = recording
         self.stop = Stop()
         self.started_at = time.time()
-        self.journal = Journal(
-            setup.store, session.id, self.turn.id, next_seq, Redactor(first.secrets), clock=time.time
-        )
+        self.redactor = Redactor(first.secrets)
+        self.journal = Journal(setup.store, session.id, self.turn.id, next_seq, self.redactor)
         self.sums = Sums()
         self.served_by = first.served_by
         self.artifacts: Artifacts | None = None
@@ -95,16 +95,19 @@ class TurnRun:
 
     async def _body(self) -> Carried:
         folder = turn_folder(self.setup.store.folder, self.session.id, self.turn.id)
-        self.artifacts = Artifacts(folder, self.first.secrets, self.recording)
-        self.artifacts.write("prompt", "prompt.txt", Redactor(self.first.secrets).text(self.turn.prompt).encode())
+        self.artifacts = Artifacts(folder, self.redactor, self.recording)
+        self.artifacts.write("prompt", "prompt.txt", self.redactor.text(self.turn.prompt).encode())
         if self.turn.access != "read":
-            exclude = frozenset(self.first.launch.folder_files)
-            self.before = await asyncio.to_thread(diff.look, self.turn.folder, str(folder), exclude)
+            self.before = await asyncio.to_thread(self._look, private_folder(folder / "before"))
             self.edits = Edits(self.turn.folder, self.before)
         await self.journal.add(self.notices)
         carried = await self._attempt(self.first)
         carried = await self._fall_back(carried)
         return await self._by_schema(carried)
+
+    def _look(self, scratch: Path) -> diff.Before:
+        exclude = frozenset(self.first.launch.folder_files)
+        return diff.look(self.turn.folder, str(scratch), exclude, env=self.setup.environ)
 
     async def _attempt(self, attempt: Attempt) -> Carried:
         assert self.artifacts is not None
@@ -136,7 +139,7 @@ class TurnRun:
         turn = structs.replace(
             self.turn, agent=agent, model=model, agent_session=None, resume=False, fork=False, first=True
         )
-        return await prepare(self.setup, turn, self._private())
+        return await prepare(self.setup, turn)
 
     async def _by_schema(self, carried: Carried) -> Carried:
         """Validates the answer; asks once for a repair in the same conversation."""
@@ -155,7 +158,7 @@ class TurnRun:
                 fork=False,
                 first=False,
             )
-            carried = await self._attempt(await prepare(self.setup, repair, self._private()))
+            carried = await self._attempt(await prepare(self.setup, repair))
             if carried.verdict.outcome != "done":
                 return carried
             problem, value = _judge(wanted, carried.verdict)
@@ -163,9 +166,6 @@ class TurnRun:
             return structs.replace(carried, verdict=structs.replace(carried.verdict, structured=value))
         error = Problem(kind="invalid_output", message=f"the answer does not fit the schema: {problem}")
         return structs.replace(carried, verdict=structs.replace(carried.verdict, outcome="failed", error=error))
-
-    def _private(self) -> Path:
-        return turn_folder(self.setup.store.folder, self.session.id, self.turn.id)
 
     # -- events
 
@@ -216,7 +216,9 @@ class TurnRun:
                 last += await self._leave_artifacts(found, self.artifacts)
             except (OSError, OstlerError) as error:
                 last.append(Notice(code="artifacts", text=f"the artifacts could not be written: {error}"))
-        envelope = envelope_of(found)
+        if self.redactor.holds(found.structured):
+            last.append(Notice(code="secret", text="The structured answer may contain a secret: it is kept as it is"))
+        envelope = self.redactor.clean(envelope_of(found))
         last.append(Ended(outcome=envelope.outcome, error=envelope.error))
         await self.journal.close(last, lambda events: self._commit(events, envelope))
         return envelope
@@ -226,6 +228,7 @@ class TurnRun:
         artifacts.close(found.exit)
         if self.before is not None:
             changed = await asyncio.to_thread(diff.compare, self.before)
+            await asyncio.to_thread(shutil.rmtree, artifacts.folder / "before", True)
             found.files = changed.files
             if changed.text:
                 artifacts.write("diff", "changes.diff", changed.text.encode())
@@ -255,7 +258,7 @@ def _judge(wanted: dict[str, Any], verdict: Verdict) -> tuple[str | None, Any]:
     """What is wrong with the answer (None: nothing), and its value."""
     value = verdict.structured
     if value is None:
-        found, value = schema.extract(verdict.text)
+        found, value = schema.extract(verdict.text, wanted)
         if not found:
             return "no JSON in the answer", None
     return schema.problem(wanted, value), value
@@ -275,5 +278,8 @@ def _failed(outcome: Outcome, problem: Problem) -> Carried:
     return Carried(verdict=Verdict(outcome=outcome, error=problem), exit=None, leaked=(), worked=True)
 
 
-def new_row(turn: Turn, owner: str) -> TurnRow:
+def new_row(attempt: Attempt, owner: str) -> TurnRow:
+    """The turn as the store keeps it: without secrets, and of its environment the names alone."""
+    turn = Redactor(attempt.secrets).clean(attempt.turn)
+    turn = structs.replace(turn, env=dict.fromkeys(turn.env, ""))
     return TurnRow(id=turn.id, session=turn.session, state="starting", turn=turn, created_at=time.time(), owner=owner)
