@@ -52,7 +52,7 @@ def turn(**fields: Any) -> Turn:
 
 
 def read(
-    records: list[dict[str, Any]], exit: Exit | None = Exit(code=0), **fields: Any
+    records: list[dict[str, Any]], exit: Exit | None = FINE, **fields: Any
 ) -> tuple[list[AnyEvent], Verdict]:
     reader = ScriptReader(turn(**fields))
     events = [event for record in records for event in reader.read(record)]
@@ -122,7 +122,7 @@ class TestReader:
                 {
                     "kind": "asked",
                     "id": "q",
-                    "tool": "shell",
+                    "tool": "sh",
                     "options": [{"id": "a", "name": "A", "kind": "allow_once"}],
                 },
                 {"kind": "answered", "id": "q", "option": "a", "by": "script"},

@@ -98,7 +98,7 @@ async def test_cancel_leaves_nothing_running(yard: Yard, when: str) -> None:
         if when == "mid-text":
             await until(lambda: any(x.held for x in yard.model.requests))
         else:
-            await until(lambda: (yard.folder / "began").exists())
+            await until((yard.folder / "began").exists)
         assert tree.marked(live._running.turn.id)
         await live.cancel()
         events = await task
@@ -130,7 +130,7 @@ async def test_prompts_are_literal(yard: Yard, prompt: str) -> None:
 async def test_read_refuses_a_write_where_the_users_settings_allow_all(yard: Yard, permissive: bool, tool: str) -> None:
     prompt = "[[write:app.py]]" if tool == "write" else "[[shell:echo x > app.py]]"
     before = _listing(yard.folder)
-    envelope, _ = await yard.turn(prompt, access="read")
+    await yard.turn(prompt, access="read")
     assert _listing(yard.folder) == before
     assert not (yard.home / "app.py").exists()
     assert yard.model.asked
@@ -145,7 +145,7 @@ async def test_write_allows_an_edit_in_the_folder(yard: Yard) -> None:
 async def test_sigkill_of_ostler_leaves_no_process(yard: Yard) -> None:
     process = yard.cli("run", yard.agent, "[[shell:touch began; sleep 61.5]]", "--access", "full", "--json")
     try:
-        await until(lambda: (yard.folder / "began").exists())
+        await until((yard.folder / "began").exists)
         os.kill(process.pid, signal.SIGKILL)
         await asyncio.to_thread(process.wait)
         await until(lambda: not _alive("sleep 61.5"), 10)

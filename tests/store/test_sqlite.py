@@ -132,9 +132,7 @@ async def test_changing_a_session(store: Store, make: SimpleNamespace) -> None:
 
 
 @pytest.mark.parametrize("fields", [{"id": "x"}, {"state": "busy"}, {"colour": "red"}])
-async def test_what_cannot_be_changed_in_a_session(
-    store: Store, make: SimpleNamespace, fields: dict[str, str]
-) -> None:
+async def test_what_cannot_be_changed_in_a_session(store: Store, make: SimpleNamespace, fields: dict[str, str]) -> None:
     await store.add_session(make.session())
     with pytest.raises(OstlerError) as caught:
         await store.change_session("k3", **fields)
@@ -222,10 +220,7 @@ async def test_a_turn_ends_once(store: Store, make: SimpleNamespace) -> None:
     await store.add_session(make.session())
     await store.begin_turn(make.row("t1"))
     ends = await asyncio.gather(
-        *(
-            store.end_turn("t1", last=[make.ended(1)], envelope=make.envelope("t1", text=f"by {n}"))
-            for n in range(5)
-        )
+        *(store.end_turn("t1", last=[make.ended(1)], envelope=make.envelope("t1", text=f"by {n}")) for n in range(5))
     )
     assert ends == [True, False, False, False, False]
     assert store.turn("t1").envelope == make.envelope("t1", text="by 0")

@@ -106,7 +106,8 @@ class Warden:
             case ("memfd", _):
                 self.obey(marshal.loads(read_whole(fds[0])), fds[1:])
             case ("spawn", id, argv, cwd, env, tty, remove):
-                self.files[id] = [(path, identity(path)) for path in remove]
+                if remove:
+                    self.files[id] = [(path, identity(path)) for path in remove]
                 self.spawn(id, argv, cwd, env, tty, fds)
             case ("signal", id, number, group):
                 self.signal(id, number, group)

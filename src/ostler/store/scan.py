@@ -5,6 +5,7 @@ Works alike on str and bytes, and on a text that is still arriving.
 
 import re
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import AnyStr, Generic, NamedTuple
 
 from ostler.store.tokens import TOKENS, beginnings, unfinished, whole
@@ -27,13 +28,9 @@ class Scan(Generic[AnyStr]):
 
     def __init__(self, values: Iterable[str], to: Callable[[str], AnyStr]) -> None:
         known = sorted(set(values))
+        self._to = to
         self.empty: AnyStr = to("")
         self._known: list[AnyStr] = [to(value) for value in known]
-        self._whole: list[tuple[list[AnyStr], re.Pattern[AnyStr]]] = [
-            ([to(start) for start in token.starts], _regex(whole(token), to)) for token in TOKENS
-        ]
-        self._unfinished: list[re.Pattern[AnyStr]] = [_regex(unfinished(token), to) for token in TOKENS]
-
         starts = {start for token in TOKENS for start in token.starts}
         fronts = {value[:_FRONT] for value in known}
         insides = {_inside(value) for value in known}
@@ -43,6 +40,14 @@ class Scan(Generic[AnyStr]):
         cut = beginnings(fronts, tail=True) + beginnings(starts, tail=True, apart=True)
         self._stream: re.Pattern[AnyStr] = _regex("|".join(cut), to)
         self._text: re.Pattern[AnyStr] = _regex("|".join(beginnings(insides | starts, tail=False)), to)
+
+    @cached_property  # compiling takes 10 ms, and most turns never come close to a secret
+    def _whole(self) -> list[tuple[list[AnyStr], re.Pattern[AnyStr]]]:
+        return [([self._to(start) for start in t.starts], _regex(whole(t), self._to)) for t in TOKENS]
+
+    @cached_property
+    def _unfinished(self) -> list[re.Pattern[AnyStr]]:
+        return [_regex(unfinished(token), self._to) for token in TOKENS]
 
     def may_hold(self, text: AnyStr) -> bool:
         """Quick: False if no secret can stand in the text, also if it is JSON that quotes one."""

@@ -18,7 +18,7 @@ from ostler.errors import OstlerError
 from ostler.process import tree
 from ostler.store import Store
 from ostler.store.files import private_folder
-from ostler.words import Ended, Outcome, Owner, Problem, TurnRow
+from ostler.words import AnyEvent, Ended, Outcome, Owner, Problem, TurnRow
 from ostler.work.envelope import unwatched_envelope
 
 Answer = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
@@ -142,5 +142,8 @@ async def end_unwatched(store: Store, row: TurnRow, outcome: Outcome, problem: P
     """Ends a turn that nobody carries: its owner is gone, or it never left the queue."""
     session = store.session(row.session)
     envelope = unwatched_envelope(row, outcome, problem, session.agent_session if session else None)
-    ended = Ended(seq=store.last_seq(row.session) + 1, at=time.time(), turn=row.id, outcome=outcome, error=problem)
-    await store.end_turn(row.id, last=[ended], envelope=envelope, counters=None, session_changes={})
+    last: list[AnyEvent] = []
+    if row.state != "queued":  # one that never began has no events, and the journal may be another's just now
+        seq = store.last_seq(row.session) + 1
+        last.append(Ended(seq=seq, at=time.time(), turn=row.id, outcome=outcome, error=problem))
+    await store.end_turn(row.id, last=last, envelope=envelope, counters=None, session_changes={})
