@@ -1,0 +1,293 @@
+"""opencode: one turn is `opencode run --format=json`, the prompt on stdin.
+
+It has no record that ends a turn: the proof is a last `step_finish` with reason stop, no error, exit 0.
+Its log on stderr tells early which conversation, model and agent run, and of retries that stdout hides.
+"""
+
+import json
+from typing import Any
+
+from ostler.agents import opencode_parts as parts
+from ostler.agents.adapter import Agent, Reader, Record, last_line, title_of, tool_names, with_attachments
+from ostler.words import (
+    Access,
+    AnyEvent,
+    Denial,
+    Exit,
+    Host,
+    Launch,
+    Problem,
+    Raw,
+    Thought,
+    ToolEnded,
+    ToolStarted,
+    Turn,
+    Usage,
+    UsageReport,
+    Verdict,
+)
+
+Rules = dict[str, Any]
+SERVANTS = ("compaction", "title", "summary")  # agents that opencode itself calls; they have no tools
+
+# The last rule that matches wins, so what an agent of our own allows stands after all of the user's.
+# `**` refuses a call and tells it; `*` takes the tool away. Shell and subagents are taken away: the shell
+# tool asks for nothing on `> file`, and a subagent has the permissions of its own agent, not of its caller.
+READ: Rules = {
+    "*": "deny",
+    "read": {"*": "allow", "*.env": "deny", "*.env.*": "deny", "*.env.example": "allow"},
+    **dict.fromkeys(("glob", "grep", "list", "skill", "todowrite", "todoread"), "allow"),
+    "edit": {"**": "deny"},
+    "webfetch": {"**": "deny"},
+    "external_directory": "deny",
+}
+RULES: dict[Access, Rules] = {
+    "read": READ,
+    "write": {**READ, "edit": "allow"},
+    "full": {"*": "allow", "external_directory": "allow"},
+}
+
+
+# -- launch -----------------------------------------------------------------------------------------
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    config, flags, files = _config(turn, host), _conversation(turn), {}
+    if turn.system:
+        files[f"{host.private}/system.md"] = turn.system.encode()
+    flags.append(f"--agent={_own_agent(turn)}" if "agent" in config else "--auto")
+    if turn.model:
+        flags.append(f"--model={turn.model}")
+    prompt = turn.prompt
+    if turn.command:
+        name, _, prompt = turn.prompt.lstrip("/").partition(" ")
+        flags.append(f"--command={name}")
+    flags += [f"--file={a.path}" for a in turn.attachments if a.content is None]
+    flags += [flag for flag in ("--thinking",) if flag in host.help]
+    return Launch(
+        argv=(host.executable, "run", "--format=json", "--print-logs", "--log-level=INFO", *flags),
+        stdin=with_attachments(prompt, [a for a in turn.attachments if a.content is not None]).encode(),
+        # PWD decides the folder, before the working directory does.
+        env={"PWD": turn.folder, "OPENCODE_CONFIG_CONTENT": json.dumps(config)},
+        files=files,
+        notices=_notices(turn),
+    )
+
+
+def _conversation(turn: Turn) -> list[str]:
+    if not turn.resume:
+        return ["--title="]  # the beginning of the prompt; without the flag a second request makes a title
+    return [f"--session={turn.agent_session}", *(["--fork"] if turn.fork else [])]
+
+
+def _config(turn: Turn, host: Host) -> dict[str, Any]:
+    """Configuration that is merged over the user's and the project's; lists of instructions are joined."""
+    config: dict[str, Any] = {"instructions": [f"{host.private}/system.md"]} if turn.system else {}
+    if _own_agent(turn):
+        config["agent"] = {_own_agent(turn): {"mode": "primary", "permission": _rules(turn)}}
+    return config
+
+
+def _own_agent(turn: Turn) -> str:
+    """The agent that keeps the access. Nobody can guess its name, so no project can add rules to it."""
+    return f"ostler-{turn.id}" if turn.access != "full" or turn.tools_allowed or turn.tools_denied else ""
+
+
+def _rules(turn: Turn) -> Rules:
+    rules = RULES[turn.access]
+    if turn.tools_allowed:
+        wanted = tool_names(AGENT, turn.tools_allowed)
+        full = dict.fromkeys(wanted, "allow") if turn.access == "full" else {}
+        rules = {"*": "deny", **{k: v for k, v in rules.items() if k in (*wanted, "external_directory")}, **full}
+    denied = dict.fromkeys(tool_names(AGENT, turn.tools_denied), "deny")
+    return {**{k: v for k, v in rules.items() if k not in denied}, **denied}
+
+
+def _notices(turn: Turn) -> tuple[str, ...]:
+    if turn.access != "write":
+        return ()
+    return ("opencode cannot keep a shell to the folder: it has none. For commands, run again with --access full",)
+
+
+# -- reading ----------------------------------------------------------------------------------------
+
+
+class OpencodeReader(Reader):
+    def __init__(self, turn: Turn) -> None:
+        super().__init__(turn)
+        self.begun = False
+        self.finish = ""  # the reason of the last step
+        self.left_loop = False
+        self.causes: dict[str, str] = {}  # what the log says of errors that records only refer to
+        self.counted: dict[str, int] = {}
+
+    def read(self, record: Record) -> list[AnyEvent]:
+        events: list[AnyEvent] = self._begin(record.get("sessionID"))
+        part = record["part"] if isinstance(record.get("part"), dict) else {}
+        match record.get("type"):
+            case "step_start":
+                return events
+            case "text" if isinstance(part.get("text"), str):
+                return [*events, self.whole(part["text"], str(part.get("id", "")))]
+            case "reasoning" if isinstance(part.get("text"), str):
+                return [*events, Thought(text=part["text"], id=str(part.get("id", "")))]
+            case "tool_use" if isinstance(part.get("state"), dict):
+                return [*events, *self._tool(part, part["state"])]
+            case "step_finish":
+                return [*events, *self._step(part)]
+            case "error" if isinstance(record.get("error"), dict):
+                self._fail(record["error"])
+                return events
+            case _:
+                return [*events, Raw(record=record)]
+
+    def read_stderr(self, line: str) -> list[AnyEvent]:
+        """Events of one line of the log; lines about subagents and titles tell nothing."""
+        found = parts.log_fields(line)
+        if found.get("message") == "failed" and "ref" in found:
+            self.causes[found["ref"]] = found.get("error", "")
+        if "Falling back to default agent" in line:
+            self._wrong_agent(line.strip())
+        session = found.get("session.id")
+        if session is None or session != (self.agent_session or session) or found.get("small") == "true":
+            return []
+        match found.get("message"):
+            case "stream" if found.get("mode") == "primary":
+                self.model = f"{found.get('providerID')}/{found.get('modelID')}"
+                if (own := _own_agent(self.turn)) and found.get("agent") not in (own, *SERVANTS):
+                    self._wrong_agent(f"it ran its agent {found.get('agent')!r}")
+                return self._begin(session)
+            case "stream error":
+                return [parts.limited(found.get("error.error", ""))]
+            case "exiting loop":
+                self.left_loop = True
+                self._settle()
+        return []
+
+    def end(self, exit: Exit | None, stderr_tail: str) -> Verdict:
+        if self.result is None and exit is not None and exit.ok:
+            self.left_loop = True
+            self._settle()
+        return super().end(exit, stderr_tail)
+
+    def no_result(self, exit: Exit | None, stderr_tail: str) -> Problem:
+        if self.denied and (exit is None or exit.ok):
+            refused = self.denied[-1]
+            return Problem(
+                kind="denied",
+                message=f"opencode stopped: {refused.tool} {refused.target} was refused",
+                hint=f"Run again with --access {refused.access}" if refused.access else "",
+            )
+        said = "\n".join(parts.plain(line) for line in stderr_tail.splitlines() if not line.startswith("timestamp="))
+        if "Session not found" in said:
+            return Problem(kind="not_found", message=f"opencode has no conversation {self.turn.agent_session}")
+        return super().no_result(exit, last_line(said))
+
+    def _begin(self, session: Any) -> list[AnyEvent]:
+        if isinstance(session, str) and session:
+            self.agent_session = session
+        if self.begun or not self.agent_session:
+            return []
+        self.begun = True
+        return [self.started()]
+
+    def _settle(self) -> None:
+        """A step that stops is no proof by itself: after a compaction the turn goes on."""
+        if self.left_loop and self.finish == "stop" and self.result is None:
+            self.succeed("step_finish: stop")
+
+    def _step(self, part: Record) -> list[AnyEvent]:
+        self.finish = str(part.get("reason") or "")
+        self.steps = (self.steps or 0) + 1
+        for name, count in parts.tokens(part.get("tokens")).items():
+            self.counted[name] = self.counted.get(name, 0) + count
+        self.usage = Usage(**self.counted) if self.counted else None
+        if isinstance(cost := part.get("cost"), int | float) and cost > 0:  # 0: it knows no price
+            self.cost_usd = round((self.cost_usd or 0.0) + cost, 9)
+        self._settle()
+        return [UsageReport(usage=self.usage, cost_usd=self.cost_usd)] if self.usage else []
+
+    def _tool(self, part: Record, state: Record) -> list[AnyEvent]:
+        """A tool is told of once it has ended."""
+        id, name = str(part.get("callID") or part.get("id")), str(part.get("tool"))
+        input, meta = state.get("input"), state["metadata"] if isinstance(state.get("metadata"), dict) else {}
+        output = str(state.get("error") or state.get("output") or "")
+        title = title_of(name, input) or str(state.get("title") or "").partition("\n")[0]
+        files, code = parts.files(name, input, meta), meta.get("exit")
+        denied = state.get("status") == "error" and self._refused(name, output)
+        if denied:
+            self.denied.append(Denial(tool=name, target=title, access=self._remedy(name, input), reason=output[:200]))
+        ended = ToolEnded(
+            id=id,
+            ok=state.get("status") == "completed" and code in (None, 0),
+            output=output,
+            diff=str(meta.get("diff") or ""),
+            files=files,
+            exit_code=code if isinstance(code, int) else None,
+            duration_ms=parts.duration(state.get("time")),
+            denied=denied,
+        )
+        started = self.tool_started(ToolStarted(id=id, name=name, title=title, input=input, files=files))
+        return [started, self.tool_ended(ended), *parts.plan(name, input)]
+
+    def _refused(self, name: str, error: str) -> bool:
+        if error.startswith("Model tried to call unavailable tool"):
+            return self.turn.access != "full" and name in ("bash", "task", "websearch", "codesearch")
+        return error.startswith(("The user has specified a rule", "The user rejected permission"))
+
+    def _remedy(self, name: str, input: Any) -> Access | None:
+        if self.turn.access == "full":
+            return None
+        path = str(input.get("filePath", "")) if isinstance(input, dict) else ""
+        inside = not path.startswith("/") or path.startswith(self.turn.folder.rstrip("/") + "/")
+        return "write" if self.turn.access == "read" and name in parts.EDITS and inside else "full"
+
+    def _fail(self, error: Record) -> None:
+        data = error["data"] if isinstance(error.get("data"), dict) else {}
+        name = str(error.get("name") or error.get("_tag") or "error")
+        message = self.causes.get(str(data.get("ref"))) or str(data.get("message") or name)
+        self.fail(f"error: {name}", parts.kind(name, data.get("statusCode"), message), message)
+
+    def _wrong_agent(self, why: str) -> None:
+        self.fail("another agent", "denied", f"opencode does not keep access {self.turn.access}: {parts.plain(why)}")
+
+
+AGENT = Agent(
+    name="opencode",
+    title="opencode",
+    binaries=("opencode",),
+    install="npm i -g opencode-ai",
+    launch=launch,
+    reader=OpencodeReader,
+    models=("*/*",),
+    needs=("--format", "--session", "--agent", "--auto", "--file", "--title", "--print-logs", "--log-level"),
+    help=(("--help",), ("run", "--help")),
+    env=(
+        *("OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "AWS_*", "AZURE_*", "OPENROUTER_*"),
+        *("GROQ_*", "MISTRAL_*", "DEEPSEEK_*", "XAI_*", "GITHUB_TOKEN", "CLOUDFLARE_*"),
+    ),
+    drop=("OPENCODE", "OPENCODE_CLIENT", "OPENCODE_PID", "OPENCODE_PERMISSION", "OPENCODE_SERVER_PASSWORD"),
+    keys=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "OPENCODE_API_KEY"),
+    login_files=(".local/share/opencode/auth.json",),
+    login_elsewhere=True,
+    access={
+        "read": "an agent of its own (OPENCODE_CONFIG_CONTENT, --agent): read, glob, grep; edits are refused",
+        "write": "the same agent, with edits in the project; no shell, no subagents, no web",
+        "full": "--auto",
+    },
+    unconfined={
+        "read": "plugins, MCP servers and custom tools of your set-up are started; their tools are taken away",
+        "write": "as for read; edits reach the whole git repository of the folder and follow its symlinks",
+        "full": "everything but what your own rules deny",
+    },
+    tools={
+        **{"shell": ("bash",), "read": ("read",), "write": ("edit",), "edit": ("edit",), "search": ("grep", "glob")},
+        **{"web": ("webfetch", "websearch"), "todo": ("todowrite", "todoread"), "subagent": ("task",)},
+        **{"apply_patch": ("edit",), "multiedit": ("edit",)},
+    },
+    forks=True,
+    system="file",
+    tool_lists=True,
+    images="native",
+    cost=True,
+)
