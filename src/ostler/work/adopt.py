@@ -5,6 +5,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 from msgspec import structs
 
 from ostler.agents import Agent, Conversation, decode
@@ -27,9 +28,9 @@ def found(agent: Agent, home: Path, limit: int = 200) -> list[Found]:
     for used_at, path in sorted(_files(agent, home), reverse=True):
         if len(taken) >= limit:
             break
-        conversation = _read(agent, path)
-        if conversation is not None and conversation.id not in taken:
-            taken[conversation.id] = Found(**structs.asdict(conversation), path=path, used_at=used_at)
+        conversation = _read(agent, path, used_at)
+        if conversation is not None:
+            taken.setdefault(conversation.id, conversation)
     return list(taken.values())
 
 
@@ -49,13 +50,16 @@ def _files(agent: Agent, home: Path) -> Iterator[tuple[float, str]]:
                 yield info.st_mtime, str(path)
 
 
-def _read(agent: Agent, path: str) -> Conversation | None:
+def _read(agent: Agent, path: str, used_at: float) -> Found | None:
     if agent.conversation is None:
         return None
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             head = file.read(MAX_BYTES)
-        return agent.conversation(path, records(head))
+        conversation = agent.conversation(path, records(head))
+        if conversation is None or not conversation.id:
+            return None
+        return msgspec.convert({**structs.asdict(conversation), "path": path, "used_at": used_at}, Found)
     except Exception:  # whatever a foreign file holds, it must not hide the others
         return None
 

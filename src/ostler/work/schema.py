@@ -50,9 +50,7 @@ def check_schema(schema: Any) -> None:
         message = f"not a JSON schema: {_place(error.absolute_path)}: {_short(error.message)}"
         raise OstlerError("bad_request", message) from error
     except RecursionError as error:
-        raise OstlerError(
-            "bad_request", "the schema has no end: it is nested or refers to itself too deeply"
-        ) from error
+        raise OstlerError("bad_request", "the schema is nested too deeply or refers to itself without end") from error
 
 
 def problem(schema: dict[str, Any], value: Any) -> str | None:
