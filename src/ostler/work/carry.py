@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 
 from ostler.agents import Agent, Reader
 from ostler.process import LineFramer, Process, Warden, chunks
+from ostler.store import Redactor
 from ostler.store.files import create_exclusive, write_private
 from ostler.words import (
     AnyEvent,
@@ -48,7 +49,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
     launch: Launch
     env: dict[str, str]
     served_by: str
-    secrets: tuple[str, ...] = ()
+    redactor: Redactor
 
 
 class Carried(Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from ostler.agents import AGENTS
 from ostler.errors import OstlerError
 from ostler.process import Warden, raise_fd_limit
 from ostler.settings import Settings
-from ostler.store import Store
+from ostler.store import Redactor, Store
 from ostler.words import Access, AnyEvent, Envelope, Launch, Limits, Problem, Session, Turn
 from ostler.work.adopt import found
 from ostler.work.carry import Attempt, Stop
@@ -333,7 +333,7 @@ def _command_attempt(turn: Turn, argv: Sequence[str], environ: Mapping[str, str]
         launch=Launch(argv=tuple(argv)),
         env=env,
         served_by="exec",
-        secrets=secrets(environ, env, ()),
+        redactor=Redactor(secrets(environ, env, ())),
     )
 
 

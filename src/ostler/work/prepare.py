@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 from ostler.agents import AGENTS, Agent, decode
 from ostler.errors import OstlerError
 from ostler.settings import Settings
-from ostler.store import Store
+from ostler.store import Redactor, Store
 from ostler.store.files import session_folder
 from ostler.words import Host, Turn
 from ostler.work import attachments, schema
@@ -73,7 +73,7 @@ async def prepare(setup: Setup, turn: Turn) -> Attempt:
         launch=launch,
         env=environment.env,
         served_by=server.name,
-        secrets=secrets(setup.environ, environment.env, server.keys),
+        redactor=Redactor(secrets(setup.environ, environment.env, (*server.keys, *setup.settings.redact))),
     )
 
 

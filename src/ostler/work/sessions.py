@@ -13,7 +13,6 @@ from msgspec import Struct, structs
 from ostler.agents import AGENTS
 from ostler.errors import OstlerError
 from ostler.settings import Profile, Settings
-from ostler.store import Redactor
 from ostler.words import Access, AnyEvent, Attachment, Envelope, Limits, Notice, Session, Turn
 from ostler.work.artifacts import Recording
 from ostler.work.attachments import attachment
@@ -287,7 +286,7 @@ async def _to_the_end(task: "asyncio.Task[Envelope]", run: TurnRun) -> Envelope:
 
 
 def _title(first: Attempt) -> str:
-    prompt = Redactor(first.secrets).text(first.turn.prompt)
+    prompt = first.redactor.text(first.turn.prompt)
     line = next((line.strip() for line in prompt.splitlines() if line.strip()), "")
     return line if len(line) <= 80 else line[:79] + "…"
 

@@ -14,7 +14,6 @@ from ostler.agents import agent_for
 from ostler.errors import OstlerError
 from ostler.process import Warden
 from ostler.settings import Settings
-from ostler.store import Redactor
 from ostler.store.files import private_folder, turn_folder
 from ostler.words import (
     EVENT_ENCODER,
@@ -66,7 +65,7 @@ class TurnRun:
         self.recording = recording
         self.stop = Stop()
         self.started_at = time.time()
-        self.redactor = Redactor(first.secrets)
+        self.redactor = first.redactor
         self.journal = Journal(setup.store, session.id, self.turn.id, next_seq, self.redactor)
         self.sums = Sums()
         self.served_by = first.served_by
@@ -280,6 +279,6 @@ def _failed(outcome: Outcome, problem: Problem) -> Carried:
 
 def new_row(attempt: Attempt, owner: str) -> TurnRow:
     """The turn as the store keeps it: without secrets, and of its environment the names alone."""
-    turn = Redactor(attempt.secrets).clean(attempt.turn)
+    turn = attempt.redactor.clean(attempt.turn)
     turn = structs.replace(turn, env=dict.fromkeys(turn.env, ""))
     return TurnRow(id=turn.id, session=turn.session, state="starting", turn=turn, created_at=time.time(), owner=owner)
