@@ -1,5 +1,7 @@
 """Secrets go, everything else stays, and it does not matter how a text was cut into pieces."""
 
+import itertools
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -136,7 +138,7 @@ def cut(text: str, at: list[int]) -> list[str]:
     if at == [-1]:
         return list(text)
     places = sorted({0, len(text), *(place % (len(text) + 1) for place in at)})
-    return [text[a:b] for a, b in zip(places, places[1:], strict=False)]
+    return [text[a:b] for a, b in itertools.pairwise(places)]
 
 
 @settings(max_examples=300, deadline=None)

@@ -262,7 +262,7 @@ def _hint(number: int | None) -> str:
             return "The disk is full: free some space and try again"
         case errno.EACCES | errno.EPERM | errno.EROFS:
             return "It is not writable: change its permissions or choose another state folder"
-        case errno.ELOOP | errno.ENOTDIR:
+        case errno.ELOOP | errno.ENOTDIR | errno.EEXIST:
             return "It is a symlink or no folder: remove it or choose another state folder"
         case errno.EMFILE | errno.ENFILE:
             return "Too many files are open: raise the limit (ulimit -n)"

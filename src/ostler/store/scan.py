@@ -28,7 +28,7 @@ class Scan(Generic[AnyStr]):
 
     def __init__(self, values: Iterable[str], to: Callable[[str], AnyStr]) -> None:
         known = sorted(set(values))
-        self._to = to
+        self._to: Callable[[str], AnyStr] = to
         self.empty: AnyStr = to("")
         self._known: list[AnyStr] = [to(value) for value in known]
         starts = {start for token in TOKENS for start in token.starts}
