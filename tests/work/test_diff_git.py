@@ -74,7 +74,10 @@ def changes(done: Diff) -> list[tuple[str, str]]:
 
 
 def test_nothing_changed_is_an_empty_diff(repo: Path, scratch: Path) -> None:
-    assert diff.compare(look(repo, scratch)) == Diff("", (), "")
+    before = look(repo, scratch)
+    assert [path.stat().st_mode & 0o777 for path in scratch.iterdir()] == [0o700]
+    assert diff.compare(before) == Diff("", (), "")
+    assert list(scratch.iterdir()) == []
 
 
 def test_only_what_the_turn_did_is_told(repo: Path, scratch: Path) -> None:
@@ -516,7 +519,6 @@ def test_git_in_the_folder_is_never_run(repo: Path, scratch: Path, tmp_path: Pat
 
 def test_git_that_fails_afterwards_is_a_notice(repo: Path, scratch: Path, tmp_path: Path) -> None:
     before = look(repo, scratch)
-    shutil.rmtree(scratch / "git/objects")
-    (scratch / "git/index").write_bytes(b"garbage")
+    (Path(before.kept) / "git/index").write_bytes(b"garbage")
     done = diff.compare(before)
     assert (done.text, done.files, done.notice.startswith("git update-index failed: ")) == ("", (), True)

@@ -5,6 +5,8 @@ Both calls block, never raise, and leave the folder and its .git as they are.
 """
 
 import os
+import shutil
+import tempfile
 from collections.abc import Mapping
 
 from msgspec import Struct
@@ -21,6 +23,7 @@ class Before(Struct, frozen=True, kw_only=True):
     """The folder as it was, kept in the scratch folder; `notice` says why nothing was kept."""
 
     bounds: Bounds
+    kept: str  # our folder in the scratch folder; `compare` removes it
     git: diff_git.WorkTree | None = None
     plain: diff_plain.Snapshot | None = None
     notice: str = ""
@@ -38,24 +41,25 @@ def look(
 
     `exclude` holds paths relative to the folder. Of `env` only PATH, HOME and XDG_CONFIG_HOME are used.
     """
-    bounds = bounds or Bounds()
+    bounds, kept = bounds or Bounds(), ""
     folder = os.path.realpath(folder)
     try:
+        kept = tempfile.mkdtemp(prefix="diff-", dir=scratch)
         try:
-            tree = diff_git.look(folder, scratch, exclude, git_environment(env or {}), bounds)
+            tree = diff_git.look(folder, kept, exclude, git_environment(env or {}), bounds)
         except diff_git.GitFailed:
             tree = None
         if tree is not None:
-            return Before(bounds=bounds, git=tree)
-        return Before(bounds=bounds, plain=diff_plain.look(folder, scratch, exclude, bounds))
+            return Before(bounds=bounds, kept=kept, git=tree)
+        return Before(bounds=bounds, kept=kept, plain=diff_plain.look(folder, kept, exclude, bounds))
     except Skipped as skipped:
-        return Before(bounds=bounds, notice=str(skipped))
+        return Before(bounds=bounds, kept=kept, notice=str(skipped))
     except (OSError, ValueError, RecursionError) as error:
-        return Before(bounds=bounds, notice=f"no diff: {error}")
+        return Before(bounds=bounds, kept=kept, notice=f"no diff: {error}")
 
 
 def compare(before: Before) -> Diff:
-    """The changes since `look`."""
+    """The changes since `look`, once: what was kept is removed."""
     try:
         if before.git is not None:
             return diff_git.compare(before.git, before.bounds)
@@ -66,6 +70,9 @@ def compare(before: Before) -> Diff:
         return Diff(notice=str(failure))
     except (OSError, ValueError, RecursionError) as error:
         return Diff(notice=f"no diff: {error}")
+    finally:
+        if before.kept:
+            shutil.rmtree(before.kept, ignore_errors=True)
 
 
 def git_environment(env: Mapping[str, str]) -> dict[str, str]:
