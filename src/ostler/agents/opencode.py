@@ -266,7 +266,7 @@ AGENT = Agent(
         *("OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "AWS_*", "AZURE_*", "OPENROUTER_*"),
         *("GROQ_*", "MISTRAL_*", "DEEPSEEK_*", "XAI_*", "GITHUB_TOKEN", "CLOUDFLARE_*"),
     ),
-    drop=("OPENCODE", "OPENCODE_CLIENT", "OPENCODE_PID", "OPENCODE_PERMISSION", "OPENCODE_SERVER_PASSWORD"),
+    drop=("AGENT", "OPENCODE", "OPENCODE_CLIENT", "OPENCODE_PID"),
     keys=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "OPENCODE_API_KEY"),
     login_files=(".local/share/opencode/auth.json",),
     login_elsewhere=True,

@@ -1,0 +1,303 @@
+"""copilot: GitHub's Copilot CLI. One turn is `copilot --output-format=json`, the prompt on stdin."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ostler.agents import copilot_parts as parts
+from ostler.agents.adapter import (
+    Agent,
+    Reader,
+    Record,
+    title_of,
+    tool_names,
+    with_attachments,
+)
+from ostler.agents.copilot_parts import inner, string
+from ostler.words import (
+    Access,
+    AnyEvent,
+    Attachment,
+    Denial,
+    Exit,
+    Host,
+    Launch,
+    Notice,
+    Problem,
+    Raw,
+    Text,
+    TextDelta,
+    Thought,
+    ThoughtDelta,
+    ToolEnded,
+    ToolStarted,
+    Turn,
+)
+
+EDITS = ("create", "edit", "apply_patch", "str_replace_editor")
+SHELL = ("bash", "read_bash", "stop_bash", "list_bash")
+# Short of `full` only these are offered. A user may have approved an MCP server's tools once and for all;
+# no rule of ours can name them, but a tool that is not offered cannot be called, by a subagent neither.
+OFFERED = (
+    *("view", "grep", "rg", "glob", *EDITS, "bash", "skill", "sql", "update_todo", "web_fetch"),
+    *("fetch_copilot_cli_documentation", "task", "read_agent", "list_agents"),
+)
+# Denials come before every allowance: flags, saved approvals, COPILOT_ALLOW_ALL.
+ACCESS: dict[Access, tuple[str, ...]] = {
+    "read": ("--deny-tool=write", "--deny-tool=shell", "--disallow-temp-dir"),
+    "write": ("--deny-tool=shell", "--disallow-temp-dir"),
+    "full": ("--allow-all",),
+}
+
+
+# -- launch -----------------------------------------------------------------------------------------
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    flags = [*ACCESS[turn.access], *_tools(turn), *_conversation(turn)]
+    if turn.access == "write":
+        flags.append(_writable(turn.folder))
+    if turn.model:
+        flags.append(f"--model={turn.model}")
+    flags += [f"--attachment={a.path}" for a in turn.attachments if _native(a)]
+    others = [a for a in turn.attachments if not _native(a)]
+    if turn.access != "full":
+        flags += [f"--add-dir={parent}" for parent in _parents(turn, others)]
+    env, files = {}, {}
+    if turn.system:
+        # Among its instruction files, this is the one it reads from a folder it is told of, beside all others.
+        files[f"{host.private}/.github/instructions/ostler.instructions.md"] = turn.system.encode()
+        given = turn.env.get("COPILOT_CUSTOM_INSTRUCTIONS_DIRS", "")
+        env["COPILOT_CUSTOM_INSTRUCTIONS_DIRS"] = ",".join(filter(None, (given, host.private)))
+    return Launch(
+        argv=(host.executable, "--output-format=json", "--no-auto-update", *flags),
+        stdin=with_attachments(_literal(turn), others).encode(),
+        env=env,
+        files=files,
+        notices=_notices(turn),
+    )
+
+
+def _tools(turn: Turn) -> list[str]:
+    offered: Sequence[str] = OFFERED if turn.access != "full" else ()
+    if turn.tools_allowed:
+        wanted = tool_names(AGENT, turn.tools_allowed)
+        offered = [name for name in wanted if name in OFFERED or turn.access == "full"]
+    flags = [f"--available-tools={','.join(offered)}"] if offered or turn.tools_allowed else []
+    if turn.tools_denied:
+        flags.append(f"--excluded-tools={','.join(tool_names(AGENT, turn.tools_denied))}")
+    return flags
+
+
+def _conversation(turn: Turn) -> list[str]:
+    if turn.resume:
+        return [f"--resume={turn.agent_session}"]
+    return [f"--session-id={turn.agent_session}"] if turn.agent_session else []
+
+
+def _writable(folder: str) -> str:
+    """Allows writes in the folder alone, also where the user has opened other folders to this one."""
+    return "--allow-tool=write" if re.search(r"[^\w./ @+-]", folder) else f"--allow-tool=write({folder}/**)"
+
+
+def _native(a: Attachment) -> bool:
+    return a.image and a.content is None
+
+
+def _parents(turn: Turn, attachments: Sequence[Attachment]) -> list[str]:
+    """The folders of files that copilot could not read otherwise."""
+    paths = [a.path for a in attachments if a.content is None and not a.path.startswith(turn.folder + "/")]
+    return sorted({path.rpartition("/")[0] or "/" for path in paths})
+
+
+def _literal(turn: Turn) -> str:
+    """`/compact` is the one command it runs here, and it trims before it looks: a newline would not help."""
+    if not turn.command and re.match(r"\s*/compact\b", turn.prompt):
+        return "\u200b" + turn.prompt
+    return turn.prompt
+
+
+def _notices(turn: Turn) -> tuple[str, ...]:
+    if turn.access != "write":
+        return ()
+    return ("copilot cannot keep a shell to the folder: it has none. For commands, run again with --access full",)
+
+
+# Killed (SIGKILL) before one of these, copilot knows nothing of the conversation; after, it resumes it.
+SAVED = ("assistant.message_start", "assistant.message", "tool.execution_start")
+
+
+# -- reading ----------------------------------------------------------------------------------------
+
+
+class CopilotReader(Reader):
+    def __init__(self, turn: Turn) -> None:
+        super().__init__(turn)
+        self.begun = False
+        self.last_error: Problem | None = None
+        self.deltas: dict[str, str] = {}
+
+    def read(self, record: Record) -> list[AnyEvent]:
+        data = record["data"] if isinstance(record.get("data"), dict) else {}
+        kind = record.get("type")
+        if kind == "result":
+            return self._result(record)
+        events = self._begin(kind, data)
+        if "agentId" in record and kind in ("assistant.message_delta", "assistant.reasoning_delta"):
+            return events  # a subagent's: its whole message follows
+        return [*events, *self._read(kind, data, record)]
+
+    def _read(self, kind: Any, data: Record, record: Record) -> list[AnyEvent]:
+        match kind:
+            case "assistant.message_delta":
+                return self._delta(string(data, "messageId"), string(data, "deltaContent"))
+            case "assistant.message":
+                return self._message(data, "agentId" in record)
+            case "assistant.reasoning_delta":
+                return [ThoughtDelta(text=string(data, "deltaContent"), id=string(data, "reasoningId"))]
+            case "assistant.reasoning":
+                return [Thought(text=string(data, "content"), id=string(data, "reasoningId"))]
+            case "tool.execution_start":
+                return [self._tool_started(data)]
+            case "tool.execution_complete":
+                return [self._tool_ended(data)]
+            case "model.call_failure":
+                return parts.limited(data)
+            case "session.error":
+                self.last_error = parts.problem(data)
+                return []
+            case "session.warning":
+                return [Notice(text=string(data, "message"), code=string(data, "warningType"))]
+            case "session.info":
+                return []  # files that were made, tools that were left out
+            case _ if kind in parts.KNOWN:
+                return []
+            case _:
+                return [Raw(record=record)]
+
+    def flush(self) -> list[AnyEvent]:
+        whole = [self.whole(text, id) for id, text in self.deltas.items() if text]
+        self.deltas.clear()
+        return [*whole, *super().flush()]
+
+    def no_result(self, exit: Exit | None, stderr_tail: str) -> Problem:
+        if "No session" in stderr_tail and "matched" in stderr_tail:
+            return Problem(kind="not_found", message=f"copilot has no conversation {self.turn.agent_session}")
+        return self.last_error or super().no_result(exit, stderr_tail)
+
+    def _begin(self, kind: Any, data: Record) -> list[AnyEvent]:
+        """Started when it speaks, and again once a conversation with a chosen id is sure to be on disk."""
+        self.model = string(data, "model") or self.model
+        speaks, saved = kind == "session.tools_updated", kind in SAVED
+        if self.agent_session is None and self.turn.agent_session and (saved or (speaks and self.turn.resume)):
+            self.agent_session = self.turn.agent_session
+        elif self.begun or not (speaks or saved):
+            return []
+        self.begun = True
+        return [self.started()]
+
+    def _delta(self, id: str, text: str) -> list[AnyEvent]:
+        self.deltas[id] = self.deltas.get(id, "") + text
+        return [TextDelta(text=text, id=id)]
+
+    def _message(self, data: Record, of_subagent: bool) -> list[AnyEvent]:
+        id, text = string(data, "messageId"), string(data, "content")
+        if of_subagent:
+            return [Text(text=text, id=id, quiet=True)] if text else []
+        self.steps = (self.steps or 0) + 1
+        self.deltas.pop(id, None)
+        self.last_error = None
+        return [self.whole(text, id)] if text else []
+
+    def _tool_started(self, data: Record) -> ToolStarted:
+        name, input = string(data, "toolName"), data.get("arguments")
+        title = title_of(name, input) or string(data, "toolTitle")
+        parent = string(data, "parentToolCallId")
+        return self.tool_started(
+            ToolStarted(id=string(data, "toolCallId"), name=name, title=title, input=input, parent=parent)
+        )
+
+    def _tool_ended(self, data: Record) -> ToolEnded:
+        id = string(data, "toolCallId")
+        started = self.open_tools.get(id) or ToolStarted(id=id, name="")
+        error, result = inner(data, "error"), inner(data, "result")
+        details, code = string(result, "detailedContent"), inner(data, "shellExecution").get("exitCode")
+        denied = error.get("code") == "denied" or self._taken_away(started.name, string(error, "message"))
+        if denied:
+            access = self._remedy(started)
+            reason = string(error, "message")
+            self.denied.append(Denial(tool=started.name, target=started.title, access=access, reason=reason))
+        return self.tool_ended(
+            ToolEnded(
+                id=id,
+                ok=data.get("success") is True and code in (None, 0),
+                output=string(error, "message") or string(result, "content"),
+                diff=details.lstrip("\n") if data.get("fileEdits") and "diff --git" in details else "",
+                files=parts.files(data.get("fileEdits")),
+                exit_code=code if isinstance(code, int) else None,
+                denied=denied,
+            )
+        )
+
+    def _taken_away(self, name: str, error: str) -> bool:
+        return self.turn.access != "full" and name not in OFFERED and error.endswith("does not exist.")
+
+    def _remedy(self, tool: ToolStarted) -> Access | None:
+        if self.turn.access == "full":
+            return None
+        inside = not tool.title.startswith("/") or tool.title.startswith(self.turn.folder.rstrip("/") + "/")
+        return "write" if self.turn.access == "read" and tool.name in EDITS and inside else "full"
+
+    def _result(self, record: Record) -> list[AnyEvent]:
+        self.agent_session = string(record, "sessionId") or self.agent_session
+        code = record.get("exitCode")
+        if code == 0 and self.last_error is None:
+            self.succeed("result: exitCode 0")
+            return []
+        error = self.last_error or Problem(kind="crashed", message=f"copilot ended its turn with exit code {code}")
+        self.fail(f"result: exitCode {code}", error.kind, error.message, error.hint)
+        return []
+
+
+AGENT = Agent(
+    name="copilot",
+    title="GitHub Copilot CLI",
+    binaries=("copilot",),
+    install="npm i -g @github/copilot",
+    launch=launch,
+    reader=CopilotReader,
+    needs=(
+        *("--output-format", "--no-auto-update", "--session-id", "--resume", "--deny-tool", "--allow-tool"),
+        *("--available-tools", "--allow-all", "--disallow-temp-dir"),
+    ),
+    env=("COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN", "GH_HOST"),
+    # The first two would widen every turn; the rest speak of a copilot that runs ostler.
+    drop=(
+        *("COPILOT_ALLOW_ALL", "COPILOT_ASSISTED_APPROVAL", "COPILOT_AGENT_SESSION_ID", "COPILOT_CLI"),
+        *("COPILOT_CLI_BINARY_VERSION", "COPILOT_CLI_RESOLVED_DIST_DIR", "COPILOT_LOADER_PID"),
+    ),
+    keys=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"),
+    login_elsewhere=True,
+    access={
+        "read": "--deny-tool=write --deny-tool=shell --available-tools=… (no MCP tools)",
+        "write": "--deny-tool=shell --allow-tool=write(FOLDER/**) --available-tools=…",
+        "full": "--allow-all",
+    },
+    unconfined={
+        "read": "hooks and MCP servers of your set-up run; folders you opened to this one are readable",
+        "write": "as for read; where you approved all writes yourself, folders you opened are writable too",
+        "full": "everything",
+    },
+    tools={
+        **{"shell": SHELL, "read": ("view",), "write": EDITS, "edit": EDITS, "search": ("grep", "rg", "glob")},
+        **{"web": ("web_fetch",), "todo": ("update_todo", "sql"), "subagent": ("task",)},
+    },
+    chooses_id=True,
+    system="file",
+    tool_lists=True,
+    images="native",
+    deltas=True,
+    tokens=False,
+    conversations=(".copilot/session-state/*/events.jsonl",),
+    conversation=parts.conversation,
+)

@@ -1,0 +1,266 @@
+"""cursor: Cursor's command line agent. One turn is `cursor-agent -p … -- PROMPT`.
+
+Written from its documentation, not measured: it is in no package registry.
+"""
+
+from typing import Any
+
+from ostler.agents.adapter import (
+    Agent,
+    Reader,
+    Record,
+    kind_of,
+    literal,
+    refuse_tool_lists,
+    title_of,
+    with_attachments,
+)
+from ostler.words import (
+    Access,
+    AnyEvent,
+    Denial,
+    FileChange,
+    Host,
+    Launch,
+    Plan,
+    PlanStep,
+    Raw,
+    TextDelta,
+    Thought,
+    ThoughtDelta,
+    ToolEnded,
+    ToolStarted,
+    Turn,
+    Usage,
+)
+
+ARGUMENT_LIMIT = 100_000  # bytes; Linux takes 131,071 in one argument
+EDITS = ("write", "edit", "delete")
+ACCESS: dict[Access, tuple[str, ...]] = {
+    "read": ("--mode=plan",),
+    "write": ("--force", "--sandbox=enabled"),
+    "full": ("--force", "--sandbox=disabled"),
+}
+
+
+# -- launch -----------------------------------------------------------------------------------------
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    refuse_tool_lists(turn)
+    flags = ["-p", "--output-format=stream-json", "--trust", *ACCESS[turn.access]]
+    flags += [flag for flag in ("--stream-partial-output",) if flag in host.help]
+    if turn.model:
+        flags.append(f"--model={turn.model}")
+    if turn.resume:
+        flags.append(f"--resume={turn.agent_session}")
+    prompt, folder_files, notices = with_attachments(literal(turn), turn.attachments), {}, []
+    if turn.system and "AGENTS.md" not in host.folder_names:
+        folder_files["AGENTS.md"] = turn.system
+    elif turn.system and turn.first:
+        prompt = f"{turn.system}\n\n{prompt}"
+        notices.append("the folder has an AGENTS.md: the system prompt was put before the first prompt")
+    prompt, files = _handed_over(prompt, host)
+    return Launch(
+        argv=(host.executable, *flags, "--", prompt),
+        files=files,
+        folder_files=folder_files,
+        notices=tuple(notices),
+    )
+
+
+def _handed_over(prompt: str, host: Host) -> tuple[str, dict[str, bytes]]:
+    """The prompt is an argument: a long one lies in a private file, and the argument says so."""
+    data, path = prompt.encode(), f"{host.private}/prompt.txt"
+    if len(data) <= ARGUMENT_LIMIT:
+        return prompt, {}
+    return f"The prompt is long and lies in {path}. Read that file whole, then do what it says.", {path: data}
+
+
+# -- reading ----------------------------------------------------------------------------------------
+
+
+class CursorReader(Reader):
+    def __init__(self, turn: Turn) -> None:
+        super().__init__(turn)
+        self.pending = ""  # deltas whose whole text has not come yet
+        self.thought = ""
+
+    def read(self, record: Record) -> list[AnyEvent]:
+        match record.get("type"), record.get("subtype"):
+            case "system", "init":
+                self.agent_session = _text(record, "session_id") or None
+                self.model = _text(record, "model") or None
+                return [self.started()]
+            case "user", _:
+                return []
+            case "assistant", _:
+                return self._assistant(record)
+            case "thinking", _:
+                return self._thinking(record)
+            case "tool_call", "started":
+                return self._tool_started(record)
+            case "tool_call", "completed":
+                return self._tool_ended(record)
+            case "result", _:
+                return self._result(record)
+            case _:
+                return [Raw(record=record)]
+
+    def flush(self) -> list[AnyEvent]:
+        return [*self._owed(), *super().flush()]
+
+    def _owed(self) -> list[AnyEvent]:
+        text, self.pending = self.pending, ""
+        return [self.whole(text)] if text else []
+
+    def _assistant(self, record: Record) -> list[AnyEvent]:
+        """Deltas carry `timestamp_ms`; the whole text follows, before a tool with a `model_call_id`."""
+        content = _inner(record, "message").get("content")
+        blocks = [b for b in content if isinstance(b, dict)] if isinstance(content, list) else []
+        text = "".join(_text(b, "text") for b in blocks if b.get("type") == "text")
+        if not text:
+            return []
+        if "timestamp_ms" in record and "model_call_id" not in record:
+            self.pending += text
+            return [TextDelta(text=text)]
+        again = not self.pending and text == self.text
+        self.pending = ""
+        return [] if again else [self.whole(text)]
+
+    def _thinking(self, record: Record) -> list[AnyEvent]:
+        text = _text(record, "text")
+        if record.get("subtype") == "completed":
+            whole, self.thought = text or self.thought, ""
+            return [Thought(text=whole)] if whole else []
+        self.thought += text
+        return [ThoughtDelta(text=text)] if text else []
+
+    def _tool_started(self, record: Record) -> list[AnyEvent]:
+        name, call = _call(record)
+        args = call.get("args")
+        id, files = _text(record, "call_id"), _files(name, args)
+        started = ToolStarted(id=id, name=name, title=title_of(name, args), input=args, files=files)
+        return [*self._owed(), self.tool_started(started), *_plan(name, args)]
+
+    def _tool_ended(self, record: Record) -> list[AnyEvent]:
+        name, call = _call(record)
+        id, result = _text(record, "call_id"), _inner(call, "result")
+        success, refused = _inner(result, "success"), result.get("rejected") or result.get("permissionDenied")
+        title = title_of(name, call.get("args"))
+        if refused:
+            reason = str(refused.get("reason", "")) if isinstance(refused, dict) else str(refused)
+            self.denied.append(Denial(tool=name, target=title, access=self._remedy(name), reason=reason))
+        code = success.get("exitCode")
+        output = "".join(_text(success, key) for key in ("stdout", "stderr", "content"))
+        ended = ToolEnded(
+            id=id,
+            ok="success" in result and code in (None, 0),
+            output=output
+            or _text(_inner(result, "error"), "message")
+            or _text(_inner(result, "error"), "errorMessage"),
+            diff=_text(success, "diffString") or _text(success, "diff"),
+            files=_files(name, call.get("args")),
+            exit_code=code if isinstance(code, int) else None,
+            denied=bool(refused),
+        )
+        return [self.tool_ended(ended)]
+
+    def _remedy(self, name: str) -> Access | None:
+        if self.turn.access == "full":
+            return None
+        return "write" if self.turn.access == "read" and name in EDITS else "full"
+
+    def _result(self, record: Record) -> list[AnyEvent]:
+        events = self._owed()
+        said = _text(record, "result")
+        self.agent_session = _text(record, "session_id") or self.agent_session
+        self.usage = _usage(record.get("usage"))
+        if record.get("is_error") is not False or record.get("subtype") not in (None, "success"):
+            self.fail(f"result: {record.get('subtype')}", kind_of(None, said), said or "cursor reported an error")
+            return events
+        self.text = said or self.text
+        self.succeed("result: success")
+        return events
+
+
+def _call(record: Record) -> tuple[str, Record]:
+    """The kind and the body of a tool call: {"shellToolCall": {"args": …, "result": …}}."""
+    calls = _inner(record, "tool_call")
+    key = next((key for key in calls if key.endswith("ToolCall")), next(iter(calls), ""))
+    return key.removesuffix("ToolCall"), _inner(calls, key)
+
+
+def _files(name: str, args: Any) -> tuple[FileChange, ...]:
+    if name in EDITS and isinstance(args, dict) and isinstance(args.get("path"), str):
+        return (FileChange(path=args["path"], change="delete" if name == "delete" else "update"),)
+    return ()
+
+
+def _plan(name: str, args: Any) -> list[AnyEvent]:
+    todos = args.get("todos") if isinstance(args, dict) and "todo" in name.lower() else None
+    if not isinstance(todos, list):
+        return []
+    return [Plan(steps=tuple(_step(todo) for todo in todos if isinstance(todo, dict)))]
+
+
+def _step(todo: Record) -> PlanStep:
+    status = str(todo.get("status", "")).lower()
+    if "progress" in status:
+        return PlanStep(text=_text(todo, "content"), status="active")
+    done = "complete" in status or "cancel" in status
+    return PlanStep(text=_text(todo, "content"), status="done" if done else "pending")
+
+
+def _usage(told: Any) -> Usage | None:
+    if not isinstance(told, dict):
+        return None
+
+    def count(*keys: str) -> int | None:
+        return next((told[key] for key in keys if isinstance(told.get(key), int)), None)
+
+    return Usage(
+        input_tokens=count("input_tokens", "inputTokens"),
+        output_tokens=count("output_tokens", "outputTokens"),
+        cached_tokens=count("cache_read_tokens", "cacheReadTokens"),
+    )
+
+
+def _text(data: Record, key: str) -> str:
+    value = data.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _inner(data: Record, key: str) -> Record:
+    value = data.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+AGENT = Agent(
+    name="cursor",
+    title="Cursor CLI",
+    binaries=("cursor-agent",),  # newer builds are also called `agent`: too common a name to take
+    install="curl https://cursor.com/install -fsS | bash",
+    launch=launch,
+    reader=CursorReader,
+    models=("cursor*", "composer*"),
+    needs=("--output-format", "--trust", "--mode", "--force", "--sandbox", "--resume"),
+    env=("CURSOR_*",),
+    drop=("NODE_OPTIONS", "CURSOR_AGENT", "CURSOR_TRACE_ID"),  # its own node refuses flags it does not know
+    keys=("CURSOR_API_KEY",),
+    login_elsewhere=True,
+    folder_names=("AGENTS.md",),
+    access={
+        "read": "--mode=plan",
+        "write": "--force --sandbox=enabled",
+        "full": "--force --sandbox=disabled",
+    },
+    unconfined={
+        "read": "not measured: whether allow rules of your own reach further",
+        "write": "not measured: what its sandbox holds back",
+        "full": "everything",
+    },
+    system="file",
+    images="path",
+    deltas=True,
+)
