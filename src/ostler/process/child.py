@@ -1,6 +1,7 @@
 """One spawned process: waiting for it, writing to it, ending it with all that it started."""
 
 import asyncio
+import concurrent.futures.thread  # noqa: F401  # asyncio imports it late, when no descriptor may be left for that
 import os
 import signal
 from collections.abc import Callable, Mapping
@@ -78,7 +79,7 @@ class Process:
         """INT to the leader, TERM to the tree, KILL; a step ends early when all are gone.
 
         The tree: the descendants seen before the first signal, and all that carry the mark. On cancel
-        what was seen is killed at once.
+        all is killed at once.
         """
         seen: set[Member] = set()
         try:
@@ -89,7 +90,7 @@ class Process:
                 if not await self._gone(seen, grace[1]):
                     await self._kill(seen)
         except asyncio.CancelledError:
-            self._signal_all(seen, signal.SIGKILL)
+            self._signal_all(seen | members(self._leader()), signal.SIGKILL)
             raise
         return self.exit or Exit(signal=signal.SIGKILL)
 
@@ -104,10 +105,10 @@ class Process:
         try:
             if not seen or await self._gone(seen, grace):
                 return ()
-            leaked = tuple(tree.name(member) for member in sorted(tree.living(seen)))
+            leaked = tuple(tree.name(member) for member in sorted(living(seen)))
             await self._kill(seen)
         except asyncio.CancelledError:
-            self._signal_all(seen, signal.SIGKILL)
+            self._signal_all(seen | members(self._leader()), signal.SIGKILL)
             raise
         return leaked
 
@@ -156,12 +157,11 @@ class Process:
 
     async def _members(self) -> set[Member]:
         """Who belongs to us now, the leader excepted. A walk of /proc, so beside the loop."""
+        return await in_thread(members, self._leader())
+
+    def _leader(self) -> Leader:
         alone = not self._peers.keys() - {self.id}
-        leader = Leader(self.pid, self.exit is None, self.mark, self._born, self.link.pid, alone)
-        try:
-            return await in_thread(tree.members, leader)
-        except OSError:  # no descriptors left to look; the warden still ends all in the end
-            return set()
+        return Leader(self.pid, self.exit is None, self.mark, self._born, self.link.pid, alone)
 
     async def _gone(self, seen: set[Member], limit: float) -> bool:
         """Waits until the leader and its tree are gone; adds to `seen` who joined meanwhile."""
@@ -196,6 +196,13 @@ class Process:
     def _signal(self, sig: int, group: bool) -> None:
         if self.pid and self.exit is None:
             self.link.send(("signal", self.id, int(sig), group))
+
+
+def members(leader: Leader) -> set[Member]:
+    try:
+        return tree.members(leader)
+    except OSError:  # no descriptors left to look with; the warden still ends all in the end
+        return set()
 
 
 def living(seen: set[Member]) -> set[Member]:

@@ -55,14 +55,11 @@ class Link:
         self._lost = lost
         self._queue: deque[Outgoing] = deque()
         self._loop = asyncio.get_running_loop()
-        self._sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            self._process = launch(theirs.fileno())
-        except BaseException:
-            self._sock.close()
-            raise
-        finally:
-            theirs.close()
+            self._sock, self._process = launch()
+        except OSError as error:
+            why = os.strerror(error.errno or errno.EAGAIN)
+            raise OstlerError("too_many", f"cannot start the warden: {why}", "Wait until others have ended") from error
         self.pid = self._process.pid
         self.alive = True
         self._finishing = False
@@ -166,16 +163,20 @@ def pack(packet: Packet, fds: tuple[int, ...]) -> Outgoing:
     return Outgoing(packet[1], marshal.dumps(("memfd", packet[1])), (memfd, *fds))
 
 
-def launch(control: int) -> "subprocess.Popen[bytes]":
-    """Starts the warden in a session of its own, out of reach of the terminal's ^C."""
+def launch() -> "tuple[socket.socket, subprocess.Popen[bytes]]":
+    """Starts the warden in a session of its own, out of reach of the terminal's ^C; our side of its socket."""
     if not sys.platform.startswith("linux"):
         raise OstlerError("unsupported", f"ostler starts processes on Linux only, this is {sys.platform}")
     limit = raise_fd_limit()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     argv = [sys.executable, "-I", "-S", "-c", BOOT, os.path.dirname(warden.__file__)]
-    argv += map(str, (control, os.getpid(), limit))
-    try:
-        return subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=(control,), start_new_session=True
-        )
-    except OSError as error:
-        raise OstlerError("too_many", f"cannot start the warden: {os.strerror(error.errno or errno.EAGAIN)}") from error
+    argv += map(str, (theirs.fileno(), os.getpid(), limit))
+    null = subprocess.DEVNULL
+    with theirs:
+        try:
+            return ours, subprocess.Popen(
+                argv, stdin=null, stdout=null, pass_fds=(theirs.fileno(),), start_new_session=True
+            )
+        except BaseException:
+            ours.close()
+            raise

@@ -187,6 +187,8 @@ def refusal(stage: str, number: int, argv: Sequence[str], cwd: str) -> OstlerErr
     kind = KINDS.get(number, "crashed")
     if kind == "too_many":
         return OstlerError("too_many", f"cannot start {argv[0]}: {why}", "Wait until others have ended")
+    if stage in ("fds", "warden"):
+        return OstlerError("crashed", f"cannot start {argv[0]}: {why}")
     if stage == "cwd":
         kind = "denied" if number in (errno.EACCES, errno.EPERM) else "not_found"
         return OstlerError(kind, f"cannot work in the folder {cwd}: {why}")

@@ -1,0 +1,167 @@
+import asyncio
+import os
+import signal
+import time
+
+import pytest
+
+from ostler.process import tree
+from ostler.words import Exit
+
+IGNORE_INT = (
+    "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+)
+IGNORE_ALL = """
+import signal, time
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_IGN)
+print('up', flush=True)
+time.sleep(600)
+"""
+
+
+def gone(pid):
+    return tree.identity(pid) is None
+
+
+async def test_a_willing_process_ends_by_int_at_once(spawn):
+    process = await spawn("sleep", "600")
+    begun = time.monotonic()
+    assert await process.end((60, 60)) == Exit(signal=signal.SIGINT)
+    assert time.monotonic() - begun < 30
+
+
+async def test_one_that_cleans_up_on_int_ends_with_its_own_code(python, read_until):
+    code = """
+import signal, sys, time
+signal.signal(signal.SIGINT, lambda *_: sys.exit(7))
+print('up', flush=True)
+time.sleep(600)
+"""
+    process = await python(code)
+    await read_until(process.stdout_fd, b"up")
+    assert await process.end((60, 60)) == Exit(code=7)
+
+
+async def test_ignoring_int_it_ends_by_term(python, read_until):
+    process = await python(IGNORE_INT)
+    await read_until(process.stdout_fd, b"up")
+    assert await process.end((0.1, 60)) == Exit(signal=signal.SIGTERM)
+
+
+async def test_ignoring_all_it_ends_by_kill(python, read_until):
+    process = await python(IGNORE_ALL)
+    await read_until(process.stdout_fd, b"up")
+    assert await process.end((0.1, 0.1)) == Exit(signal=signal.SIGKILL)
+
+
+async def test_ending_what_has_ended_returns_how(spawn):
+    process = await spawn("sh", "-c", "exit 5")
+    await process.wait()
+    assert await process.end() == Exit(code=5)
+
+
+async def test_a_daemon_that_ignores_term_ends_with_its_turn(python, daemon_code, tmp_path, until, pid_in):
+    path = str(tmp_path / "pid")
+    process = await python(daemon_code + "daemon(sys.argv[1]); time.sleep(600)", path)
+    daemon = await until(lambda: pid_in(path))
+    assert os.getsid(daemon) != process.pid
+    await process.end((0.1, 0.1))
+    assert gone(daemon)
+    assert gone(process.pid)
+
+
+async def test_a_daemon_without_a_mark_is_swept_when_it_can_only_be_ours(python, daemon_code, tmp_path, until, pid_in):
+    path = str(tmp_path / "pid")
+    strip = (
+        "import os, sys\n"
+        "if os.fork() == 0: os.execve(sys.executable, [sys.executable, '-I', '-S', '-c', *sys.argv[1:]], {})\n"
+        "os.wait()"
+    )
+    process = await python(strip, daemon_code + "daemon(sys.argv[1])", path)
+    daemon = await until(lambda: pid_in(path))
+    assert await process.wait() == Exit(code=0)
+    assert tree.unmarked(daemon)
+    assert [leaked.split()[0] for leaked in await process.sweep(0.05)] == [str(daemon)]
+    assert gone(daemon)
+
+
+async def test_ending_one_turn_leaves_another_alone(warden, env):
+    one = await warden.spawn(["sh", "-c", "sleep 600 & sleep 600"], cwd="/", env=env, mark="test-one")
+    two = await warden.spawn(["sh", "-c", "sleep 600 & wait"], cwd="/", env=env, mark="test-two")
+    await one.end((0.1, 1))
+    assert tree.marked("test-one") == []
+    assert two.exit is None
+    assert len(tree.marked("test-two")) == 2
+    await two.end((0.1, 1))
+    assert tree.marked("test-two") == []
+    one.release()
+    two.release()
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_a_cancelled_end_kills_at_once(python, daemon_code, tmp_path, until, pid_in, late):
+    path = str(tmp_path / "pid")
+    ignore = "signal.signal(signal.SIGINT, signal.SIG_IGN);"
+    process = await python(daemon_code + ignore + "daemon(sys.argv[1]); time.sleep(600)", path)
+    daemon = await until(lambda: pid_in(path))
+    ending = asyncio.create_task(process.end((600, 600)))
+    await asyncio.sleep(0.2 if late else 0)
+    ending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await ending
+    assert await process.wait() == Exit(signal=signal.SIGKILL)
+    await until(lambda: gone(daemon))
+
+
+async def test_two_may_end_the_same(python, read_until):
+    process = await python(IGNORE_INT)
+    await read_until(process.stdout_fd, b"up")
+    exits = await asyncio.gather(process.end((0.1, 5)), process.end((0.1, 5)))
+    assert exits == [Exit(signal=signal.SIGTERM)] * 2
+
+
+# -- sweeping -----------------------------------------------------------------------------------------
+
+
+async def test_nothing_left_nothing_swept(spawn):
+    process = await spawn("true")
+    await process.wait()
+    begun = time.monotonic()
+    assert await process.sweep(60) == ()
+    assert time.monotonic() - begun < 30
+
+
+async def test_a_hook_that_ends_in_time_is_not_leaked(spawn, tmp_path):
+    process = await spawn("sh", "-c", "(sleep 0.1; touch done) >/dev/null 2>&1 &")
+    await process.wait()
+    assert await process.sweep(60) == ()
+    assert (tmp_path / "done").exists()
+
+
+async def test_a_grandchild_that_stays_is_named_and_killed(spawn, mark):
+    process = await spawn("sh", "-c", "sleep 613 & setsid sleep 614 & exit 3")
+    assert await process.wait() == Exit(code=3)
+    leaked = await process.sweep(0.1)
+    assert sorted(name.split(" ", 1)[1] for name in leaked) == ["sleep 613", "sleep 614"]
+    assert all(gone(int(name.split()[0])) for name in leaked)
+    assert tree.marked(mark) == []
+
+
+async def test_sweeping_one_turn_leaves_another_alone(warden, env):
+    busy = await warden.spawn(["sh", "-c", "sleep 600 & setsid sleep 600 & wait"], cwd="/", env=env, mark="test-busy")
+    quick = await warden.spawn(["sh", "-c", "setsid sleep 615 &"], cwd="/", env=env, mark="test-quick")
+    await quick.wait()
+    assert [name.split(" ", 1)[1] for name in await quick.sweep(0.1)] == ["sleep 615"]
+    assert len(tree.marked("test-busy")) == 3
+    await busy.end((0.1, 1))
+    busy.release()
+    quick.release()
+
+
+async def test_a_grandchild_that_holds_stdout_gives_it_back(spawn, read_all):
+    process = await spawn("sh", "-c", "echo result; sleep 616 &")
+    await process.wait()
+    reading = asyncio.create_task(read_all(process.stdout_fd))
+    assert [name.split(" ", 1)[1] for name in await process.sweep(0.1)] == ["sleep 616"]
+    assert await reading == b"result\n"
