@@ -314,6 +314,14 @@ def test_submodules_and_nested_repositories(parent: Path, scratch: Path) -> None
     assert "+Subproject commit " in done.text
 
 
+def test_submodule_that_is_not_checked_out(parent: Path, scratch: Path, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", str(parent), "clone")
+    before = look(tmp_path / "clone", scratch)
+    (tmp_path / "clone/new").write_text("n\n")
+    done = diff.compare(before)
+    assert (changes(done), done.notice) == ([("new", "add")], "")
+
+
 def test_untouched_submodules_show_nothing(parent: Path, scratch: Path) -> None:
     (parent / "mod/a.txt").write_text("dirty before\n")
     was = prints(parent / ".git")
@@ -460,7 +468,7 @@ def test_submodule_paths_cannot_leave_the_folder(repo: Path, scratch: Path, tmp_
     )
     before = look(repo, scratch)
     (outside / "secret").write_text("s\n")
-    assert diff.compare(before).files == ()
+    assert diff.compare(before) == Diff()
 
 
 def test_planted_pipes_do_not_block(repo: Path, scratch: Path) -> None:

@@ -82,13 +82,13 @@ def remembered(tree: WorkTree, deadline: Deadline, bounds: Bounds, budget: list[
     changed = changes(tree, deadline)
     paths, large = sizes(tree, [*changed.modified, *changed.untracked], bounds)
     tree.git.store(deadline, paths)
-    inner = {*changed.nested, *submodules(tree, deadline)}
+    within = sorted(p for p in {*changed.nested, *submodules(tree, deadline)} if inner_git_folder(tree, p))
     looked: dict[str, WorkTree] = {}
-    for path in sorted(inner):
+    for path in within:
         if budget[0] > 0 and (child := nested(tree, path, deadline, seeded=True)) is not None:
             budget[0] -= 1
             looked[path] = remembered(child, deadline, bounds, budget)
-    return msgspec.structs.replace(tree, large=large, nested=looked, missed=len(inner) - len(looked))
+    return msgspec.structs.replace(tree, large=large, nested=looked, missed=len(within) - len(looked))
 
 
 class Changes(Struct, frozen=True):
@@ -149,14 +149,19 @@ def submodules(tree: WorkTree, deadline: Deadline) -> Iterator[str]:
 
 def nested(tree: WorkTree, path: str, deadline: Deadline, *, seeded: bool) -> WorkTree | None:
     """A repository within the work tree. One that was not there before begins empty, not `seeded`."""
-    top = os.path.join(tree.top, path)
-    found = repository(top) if os.path.realpath(top) == top else None
-    if found is None or found[0] != top:
+    gitdir = inner_git_folder(tree, path)
+    if gitdir is None:
         return None
-    home = tempfile.mkdtemp(prefix="nested-", dir=tree.git.folder)
+    top, home = os.path.join(tree.top, path), tempfile.mkdtemp(prefix="nested-", dir=tree.git.folder)
     shown = tree.shown + os.path.relpath(path, tree.scope or ".") + "/"
-    git = private_git(home, top, found[1], tree.git.env, deadline, seeded=seeded)
+    git = private_git(home, top, gitdir, tree.git.env, deadline, seeded=seeded)
     return WorkTree(top=top, scope="", shown=shown, git=git, exclude=frozenset(), large={}, nested={})
+
+
+def inner_git_folder(tree: WorkTree, path: str) -> str | None:
+    """The git folder of a repository within the work tree; None where there is none, or a symlink leads out."""
+    top = os.path.join(tree.top, path)
+    return git_folder(os.path.join(top, ".git")) if os.path.realpath(top) == top else None
 
 
 # -- comparing --------------------------------------------------------------------------------------
@@ -170,19 +175,18 @@ def _compared(tree: WorkTree, deadline: Deadline, bounds: Bounds) -> Iterator[Di
         tree = msgspec.structs.replace(tree, top=gone, git=msgspec.structs.replace(tree.git, top=gone))
     changed = changes(tree, deadline)
     paths, large = sizes(tree, [*changed.modified, *changed.untracked], bounds)
-    before, after = two_trees(tree, changed, paths, deadline)
-    if before != after:
+    if paths:
+        before, after = two_trees(tree, changed, paths, deadline)
         yield printed(tree, before, after, deadline, bounds)
     yield Diff(files=tuple(large_changes(tree, changed, large)))
     for child in tree.nested.values():
         yield from _compared(child, deadline, bounds)
-    new = [nested(tree, path, deadline, seeded=False) for path in sorted({*changed.nested} - {*tree.nested})]
-    if tree.missed:
+    if tree.missed:  # which of the others are new cannot be told
         yield Diff(notice=f"{tree.missed} repositories within the folder were not looked at")
-        return  # which of them are new cannot be told
-    for child in new:
-        if child is not None:
-            yield from _compared(child, deadline, bounds)
+        return
+    for path in sorted({*changed.nested} - {*tree.nested}):
+        if (new := nested(tree, path, deadline, seeded=False)) is not None:
+            yield from _compared(new, deadline, bounds)
 
 
 def two_trees(tree: WorkTree, changed: Changes, paths: Sequence[str], deadline: Deadline) -> tuple[str, str]:
