@@ -2,21 +2,20 @@
 
 import json
 import re
-import shlex
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from ostler.agents import codex_log
+from ostler.agents import codex_parts as parts
 from ostler.agents.adapter import (
     Agent,
     Conversation,
     Reader,
     Record,
-    kind_of,
     refuse_tool_lists,
-    title_of,
     with_attachments,
 )
+from ostler.agents.values import UUID, table, tables, text
 from ostler.errors import ErrorKind, OstlerError
 from ostler.words import (
     Access,
@@ -24,7 +23,6 @@ from ostler.words import (
     Attachment,
     Denial,
     Exit,
-    FileChange,
     Host,
     Launch,
     Limited,
@@ -37,7 +35,6 @@ from ostler.words import (
     ToolEnded,
     ToolStarted,
     Turn,
-    Usage,
 )
 
 PROMPT_LIMIT = 1_048_576  # characters; above, codex ends after `thread.started`
@@ -45,8 +42,6 @@ ARGUMENT_LIMIT = 100_000  # bytes; Linux takes 131,071 in one argument
 
 SANDBOX: dict[Access, str] = {"read": "read-only", "write": "workspace-write", "full": "danger-full-access"}
 WIDER: dict[Access, Access | None] = {"read": "write", "write": "full", "full": None}
-
-UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I)
 
 
 # -- launch -----------------------------------------------------------------------------------------
@@ -138,16 +133,16 @@ class CodexReader(Reader):
     def read(self, record: Record) -> list[AnyEvent]:
         match record.get("type"):
             case "thread.started":
-                self.agent_session = _text(record.get("thread_id")) or None
+                self.agent_session = text(record.get("thread_id")) or None
                 return [self.started()]
             case "turn.started":
                 return []
             case "item.started" | "item.updated" | "item.completed" as phase if isinstance(record.get("item"), dict):
                 return self._item(record, phase, record["item"])
             case "error":
-                return [self._error_record(_text(record.get("message")))]
+                return [self._error_record(text(record.get("message")))]
             case "turn.completed":
-                self.usage = _usage(record.get("usage"))
+                self.usage = parts.usage(table(record.get("usage")))
                 self.succeed("turn.completed")
                 return []
             case "turn.failed":
@@ -169,7 +164,7 @@ class CodexReader(Reader):
 
     def no_result(self, exit: Exit | None, stderr_tail: str) -> Problem:
         if self.last_error and exit is not None and exit.signal is None:
-            return Problem(kind=_kind(self.last_error), message=self.last_error)
+            return Problem(kind=parts.kind(self.last_error), message=self.last_error)
         said = codex_log.without_log(stderr_tail)
         for pattern, kind, hint in ENDINGS:
             if found := re.search(f"^.*(?:{pattern}).*$", said, re.M):
@@ -179,17 +174,17 @@ class CodexReader(Reader):
     # -- items
 
     def _item(self, record: Record, phase: str, item: Record) -> list[AnyEvent]:
-        text = _text(item.get("text"))
+        said, id = text(item.get("text")), text(item.get("id"))
         match item.get("type"):
             case "agent_message":
-                return [self.whole(text, _id(item))] if phase == "item.completed" else []
+                return [self.whole(said, id)] if phase == "item.completed" else []
             case "reasoning":
-                return [Thought(text=text, id=_id(item))] if phase == "item.completed" else []
+                return [Thought(text=said, id=id)] if phase == "item.completed" else []
             case "error":  # only ever a warning: unknown model, untrusted hooks
-                return [Notice(text=_text(item.get("message")), code="warning")]
+                return [Notice(text=text(item.get("message")), code="warning")]
             case "todo_list":
                 return self._todo(item)
-        tool = _tool(item)
+        tool = parts.tool(item)
         if tool is None:
             return [Raw(record=record)]
         events: list[AnyEvent] = []
@@ -201,11 +196,11 @@ class CodexReader(Reader):
 
     def _tool_completed(self, item: Record, tool: ToolStarted) -> list[AnyEvent]:
         code = item.get("exit_code")
-        declined = item.get("status") == "declined" or "requires approval" in _message(item.get("error"))
+        declined = item.get("status") == "declined" or "requires approval" in parts.message(item.get("error"))
         ended = ToolEnded(
             id=tool.id,
             ok=item.get("status") == "completed" and code in (0, None),
-            output=_output(item),
+            output=parts.output(item),
             files=tool.files,
             exit_code=code if isinstance(code, int) else None,
             denied=declined,
@@ -221,12 +216,8 @@ class CodexReader(Reader):
         return events
 
     def _todo(self, item: Record) -> list[AnyEvent]:
-        steps = [s for s in _list(item.get("items")) if isinstance(s, dict)]
-        plan = Plan(
-            steps=tuple(
-                PlanStep(text=_text(s.get("text")), status="done" if s.get("completed") else "pending") for s in steps
-            )
-        )
+        todo = [(text(s.get("text")), s.get("completed")) for s in tables(item.get("items"))]
+        plan = Plan(steps=tuple(PlanStep(text=step, status="done" if done else "pending") for step, done in todo))
         if plan == self.plan:
             return []
         self.plan = plan
@@ -237,10 +228,10 @@ class CodexReader(Reader):
     def _error_record(self, message: str) -> AnyEvent:
         """`Reconnecting... 2/5 (…)` is a retry; anything else is repeated by `turn.failed`."""
         if not message.startswith("Reconnecting"):
-            self.last_error = _inner(message)
+            self.last_error = parts.inner(message)
             return Notice(text=self.last_error, code="error", quiet=True)
         attempt = re.search(r"(\d+)/\d+", message)
-        kind = _kind(message.partition("(")[2])
+        kind = parts.kind(message.partition("(")[2])
         return Limited(
             error=kind if kind in ("limited", "unauthenticated") else "overloaded",
             message=message,
@@ -248,8 +239,8 @@ class CodexReader(Reader):
         )
 
     def _failed(self, error: Any) -> None:
-        message = _inner(_message(error)) or self.last_error
-        kind = _kind(message)
+        message = parts.inner(parts.message(error)) or self.last_error
+        kind = parts.kind(message)
         self.fail("turn.failed", kind, message, "Log in: codex login" if kind == "unauthenticated" else "")
 
     def _refuse(self, tool: str, target: str, reason: str, access: Access | None) -> None:
@@ -264,104 +255,6 @@ ENDINGS: tuple[tuple[str, ErrorKind, str], ...] = (
 )
 
 
-def _tool(item: Record) -> ToolStarted | None:
-    """The tool call that an item is about, or None where it is no tool that we know."""
-    id = _id(item)
-    match item.get("type"):
-        case "command_execution":
-            input: Any = {"command": _text(item.get("command"))}
-            return ToolStarted(id=id, name="command_execution", title=_unwrapped(input["command"]), input=input)
-        case "file_change":
-            files = _changes(item.get("changes"))
-            return ToolStarted(id=id, name="file_change", title=", ".join(f.path for f in files)[:200], files=files)
-        case "mcp_tool_call":
-            name, input = f"{_text(item.get('server'))}.{_text(item.get('tool'))}", item.get("arguments")
-        case "collab_tool_call":
-            name, input = _text(item.get("tool")) or "agent", {"prompt": item.get("prompt")}
-        case "web_search":
-            name, input = "web_search", {"query": item.get("query")}
-        case _:
-            return None
-    return ToolStarted(id=id, name=name, title=title_of(name, input), input=input)
-
-
-CHANGES: dict[Any, Literal["add", "update", "delete"]] = {"add": "add", "delete": "delete"}
-
-
-def _changes(changes: Any) -> tuple[FileChange, ...]:
-    return tuple(
-        FileChange(path=_text(c.get("path")), change=CHANGES.get(c.get("kind"), "update"))
-        for c in _list(changes)
-        if isinstance(c, dict)
-    )
-
-
-def _unwrapped(command: str) -> str:
-    """`/bin/bash -lc 'touch x'` as people would type it, its first line."""
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        words = []
-    if len(words) == 3 and words[1] in ("-c", "-lc"):
-        command = words[2]
-    return title_of("", {"command": command})
-
-
-def _output(item: Record) -> str:
-    if item.get("type") == "command_execution":
-        return _text(item.get("aggregated_output"))
-    result = item.get("result")
-    content = _list(result.get("content")) if isinstance(result, dict) else []
-    parts = [_text(c.get("text")) for c in content if isinstance(c, dict)]
-    return "\n".join(part for part in parts if part) or _message(item.get("error"))
-
-
-def _usage(usage: Any) -> Usage | None:
-    if not isinstance(usage, dict):
-        return None
-    return Usage(
-        input_tokens=_int(usage.get("input_tokens")),
-        output_tokens=_int(usage.get("output_tokens")),
-        cached_tokens=_int(usage.get("cached_input_tokens")),
-        reasoning_tokens=_int(usage.get("reasoning_output_tokens")),
-    )
-
-
-def _kind(message: str) -> ErrorKind:
-    kind = kind_of(None, message)
-    if kind == "crashed" and re.search(r"disconnected|connection|network|timed? ?out", message, re.I):
-        return "overloaded"
-    return kind
-
-
-def _inner(message: str) -> str:
-    """The words inside a model server's JSON error body."""
-    try:
-        return _message(json.loads(message)["error"]) or message
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return message
-
-
-def _message(error: Any) -> str:
-    return _text(error.get("message")) if isinstance(error, dict) else _text(error)
-
-
-def _id(item: Record) -> str:
-    return _text(item.get("id"))
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _int(value: Any) -> int | None:
-    return int(value) if isinstance(value, int | float) else None
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
 # -- description ------------------------------------------------------------------------------------
 
 
@@ -369,19 +262,17 @@ def conversation(path: str, records: Sequence[Record]) -> Conversation | None:
     """A look at `rollout-*.jsonl`: the first record names it, the first user message is its title."""
     payloads = [(r.get("type"), r["payload"]) for r in records if isinstance(r.get("payload"), dict)]
     meta = next((p for kind, p in payloads if kind == "session_meta"), None)
-    if meta is None or not UUID.fullmatch(_text(meta.get("id"))):
+    if meta is None or not UUID.fullmatch(text(meta.get("id"))):
         return None
-    return Conversation(id=meta["id"], folder=_text(meta.get("cwd")), title=_title([p for _, p in payloads]))
+    return Conversation(id=meta["id"], folder=text(meta.get("cwd")), title=_title([p for _, p in payloads]))
 
 
 def _title(payloads: Sequence[Record]) -> str:
     """The first line that a person wrote: codex's own user messages begin with a tag or AGENTS.md."""
-    for payload in payloads:
-        if payload.get("type") == "message" and payload.get("role") == "user":
-            for part in _list(payload.get("content")):
-                text = _text(part.get("text")).strip() if isinstance(part, dict) else ""
-                if text and not text.startswith(("<", "# AGENTS.md")):
-                    return text.splitlines()[0][:200]
+    messages = [p for p in payloads if p.get("type") == "message" and p.get("role") == "user"]
+    for said in (text(part.get("text")).strip() for m in messages for part in tables(m.get("content"))):
+        if said and not said.startswith(("<", "# AGENTS.md")):
+            return said.splitlines()[0][:200]
     return ""
 
 

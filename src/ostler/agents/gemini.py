@@ -1,0 +1,320 @@
+"""gemini: Google's Gemini CLI. One turn is `gemini --output-format=stream-json` with the prompt on stdin."""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ostler.agents import gemini_parts as parts
+from ostler.agents.adapter import (
+    Agent,
+    Reader,
+    Record,
+    kind_of,
+    title_of,
+    tool_names,
+    with_attachments,
+)
+from ostler.agents.values import UUID, table, text
+from ostler.errors import OstlerError
+from ostler.words import (
+    Access,
+    AnyEvent,
+    Attachment,
+    Denial,
+    Exit,
+    FileChange,
+    Host,
+    Launch,
+    Limited,
+    Notice,
+    Problem,
+    Raw,
+    TextDelta,
+    ToolEnded,
+    ToolStarted,
+    Turn,
+    Verdict,
+)
+
+PROMPT_LIMIT = 8_388_608  # bytes; gemini cuts what is longer
+
+MODES: dict[Access, str] = {"read": "default", "write": "auto_edit", "full": "yolo"}
+# Names with a `*` are prefixes. Nothing confines these to the folder, so `write` has none of them either.
+UNCONFINED = ("run_shell_command", "save_memory", "mcp_*", "discovered_tool_*")
+REFUSED: dict[Access, tuple[str, ...]] = {
+    "read": ("write_file", "replace", *UNCONFINED),
+    "write": UNCONFINED,
+    "full": (),
+}
+# Files that a trusted folder has loaded into gemini's environment, whatever they set.
+ENV_FILES = (".env", ".gemini/.env")
+
+MENTION = re.compile(r"(?<!\\)@(?=[^ \t\r\n,;!?()\[\]{}])")
+
+
+# -- launch -----------------------------------------------------------------------------------------
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    prompt, notices = _prompt(turn)
+    if len(prompt) > PROMPT_LIMIT:
+        raise OstlerError("bad_request", f"gemini takes prompts of up to {PROMPT_LIMIT:,} bytes, not {len(prompt):,}")
+    flags = [f"--approval-mode={MODES[turn.access]}", *_conversation(turn)]
+    if not host.folder_names.intersection(ENV_FILES):
+        # Later than GEMINI_CLI_TRUST_WORKSPACE: the folder's own settings, hooks and servers stay untrusted.
+        flags.append("--skip-trust")
+    if turn.model:
+        flags.append(f"--model={turn.model}")
+    files = {}
+    if policy := _policy(turn):
+        path = f"{host.private}/policy.toml"
+        files[path] = policy.encode()
+        flags.append(f"--policy={path}")
+    return Launch(
+        argv=(host.executable, "--output-format=stream-json", *flags),
+        stdin=prompt,
+        env={"GEMINI_CLI_NO_RELAUNCH": "true"},  # its launcher ignores signals and cuts long lines
+        files=files,
+        notices=notices,
+    )
+
+
+def _conversation(turn: Turn) -> list[str]:
+    if turn.fork:
+        raise OstlerError("unsupported", "gemini cannot fork a conversation", "Start a new session")
+    if turn.agent_session is None:
+        return []
+    if not UUID.fullmatch(turn.agent_session):  # `latest` or a number would be some other conversation
+        raise OstlerError(
+            "bad_request", f"{turn.agent_session!r} is not an id of a gemini conversation", "Its ids are UUIDs"
+        )
+    return [f"--{'resume' if turn.resume else 'session-id'}={turn.agent_session}"]
+
+
+def _policy(turn: Turn) -> str:
+    """Deny rules that hold against settings, trusted servers and project policies: the user tier's highest."""
+    denied = (*REFUSED[turn.access], *tool_names(AGENT, turn.tools_denied))
+    allowed = tool_names(AGENT, turn.tools_allowed)
+    rules = [(name, "deny", 999) for name in denied] + [(name, "allow", 998) for name in allowed]
+    return "\n".join(
+        f'[[rule]]\ntoolName = {json.dumps(name)}\ndecision = "{decision}"\npriority = {priority}\n'
+        for name, decision, priority in rules
+    )
+
+
+def _prompt(turn: Turn) -> tuple[bytes, tuple[str, ...]]:
+    """The prompt as bytes, and what was done to it.
+
+    gemini puts the files that `@name` (or a glob of it) finds into the prompt, wherever it stands;
+    only a backslash keeps it from that. `Turn.command` sends the prompt as it is.
+    """
+    if turn.command:
+        return turn.prompt.encode(), ()
+    prompt, notices = MENTION.sub(r"\\@", turn.prompt), []
+    if prompt != turn.prompt:
+        notices.append("gemini takes @name for a file to read: it was sent as \\@name")
+    if turn.system and turn.first:  # GEMINI_SYSTEM_MD would replace gemini's own
+        prompt = MENTION.sub(r"\\@", turn.system) + "\n\n" + prompt
+        notices.append("the system prompt was put before the first prompt")
+    if prompt.startswith("/"):
+        prompt = "\n" + prompt
+    prompt = with_attachments(prompt, [a for a in turn.attachments if a.content is not None])
+    if named := [_mention(turn, a) for a in turn.attachments if a.content is None]:
+        prompt += "\n\nAttached files:\n" + "\n".join(f"- {name}" for name in named)
+    return prompt.encode(), tuple(notices)
+
+
+def _mention(turn: Turn, attachment: Attachment) -> str:
+    """gemini's own way to attach a file, image or text, which must lie in the folder."""
+    folder = turn.folder.rstrip("/") + "/"
+    if not attachment.path.startswith(folder) or "/../" in attachment.path:
+        raise OstlerError(
+            "unsupported", f"gemini reads files of its folder only, not {attachment.path}", f"Copy it to {folder}"
+        )
+    name = attachment.path.removeprefix(folder)
+    plain = re.fullmatch(r"[\w./+=~ -]+", name)
+    return "@" + name.replace(" ", "\\ ") if plain else name
+
+
+# -- reading ----------------------------------------------------------------------------------------
+
+
+class GeminiReader(Reader):
+    def __init__(self, turn: Turn) -> None:
+        super().__init__(turn)
+        self.deltas: list[str] = []
+
+    def read(self, record: Record) -> list[AnyEvent]:
+        kind = record.get("type")
+        if kind == "message" and record.get("role") == "assistant" and record.get("delta"):
+            delta = text(record.get("content"))
+            self.deltas.append(delta)
+            return [TextDelta(text=delta)]
+        return [*self._wholetext(), *self._other(kind, record)]
+
+    def _other(self, kind: Any, record: Record) -> list[AnyEvent]:
+        match kind:
+            case "init":
+                self.agent_session = text(record.get("session_id")) or None
+                self.model = text(record.get("model")) or None
+                return [self.started()]
+            case "message" if record.get("role") == "user":
+                return []
+            case "message" if record.get("role") == "assistant":
+                return [self.whole(text(record.get("content")))]
+            case "tool_use":
+                return [self._tool_use(record)]
+            case "tool_result":
+                return [self._tool_result(record)]
+            case "error":
+                return [Notice(text=text(record.get("message")), code=text(record.get("severity")) or "error")]
+            case "result" if record.get("status") in ("success", "error"):
+                self._result(record)
+                return []
+        return [Raw(record=record)]
+
+    def read_stderr(self, line: str) -> list[AnyEvent]:
+        """Retries, which may last minutes, stand on stderr alone."""
+        if not (found := parts.RETRY.match(line)):
+            return []
+        kind = kind_of(int(found[2]) if found[2] else None, line)
+        return [
+            Limited(
+                error=kind if kind in ("limited", "unauthenticated") else "overloaded",
+                message=line[:300],
+                attempt=int(found[1]),
+                retry_in=int(found[3]) / 1000 if found[3] else None,
+            )
+        ]
+
+    def flush(self) -> list[AnyEvent]:
+        return [*self._wholetext(), *super().flush()]
+
+    def end(self, exit: Exit | None, stderr_tail: str) -> Verdict:
+        code = exit.code if exit is not None else None
+        if self.problem is not None and code is not None and 144 <= code <= 255:
+            # The exit code is the server's status modulo 256; the message often does not say it.
+            self.fail(f"exit code {code}", kind_of(code + 256, ""), self.problem.message, self.problem.hint)
+        return super().end(exit, stderr_tail)
+
+    def no_result(self, exit: Exit | None, stderr_tail: str) -> Problem:
+        said = [line for line in parts.ANSI.sub("", stderr_tail).splitlines() if not parts.NOISE.match(line)]
+        kind, hint = parts.EXITS.get(exit.code if exit is not None else None, (None, ""))
+        if kind is None:
+            return super().no_result(exit, "\n".join(said))
+        message = said[0].strip()[:500] if said else f"gemini ended with exit code {exit.code if exit else None}"
+        if "resuming session" in message:
+            kind, hint = "not_found", "Start a new session; gemini finds a conversation in its own folder only"
+        elif "already exists" in message:
+            kind = "exists"
+        return Problem(kind=kind, message=message, hint=hint)
+
+    def _wholetext(self) -> list[AnyEvent]:
+        whole = "".join(self.deltas)
+        self.deltas.clear()
+        return [self.whole(whole)] if whole else []
+
+    def _tool_use(self, record: Record) -> ToolStarted:
+        name, input = text(record.get("tool_name")), record.get("parameters")
+        path = text(table(input).get("file_path"))
+        files = (FileChange(path=path),) if path and name in ("write_file", "replace") else ()
+        id = text(record.get("tool_id"))
+        return self.tool_started(ToolStarted(id=id, name=name, title=title_of(name, input), input=input, files=files))
+
+    def _tool_result(self, record: Record) -> ToolEnded:
+        id, output = text(record.get("tool_id")), text(record.get("output"))
+        tool = self.open_tools.get(id) or ToolStarted(id=id, name="")
+        code = re.search(r"^Command exited with code: (\d+)$", output, re.M)
+        ok = record.get("status") == "success" and (code is None or code[1] == "0")
+        denial = self._denial(tool, table(record.get("error")))
+        if denial is not None:
+            self.denied.append(denial)
+        return self.tool_ended(
+            ToolEnded(
+                id=id,
+                ok=ok,
+                output=output,
+                files=tool.files if ok else (),
+                exit_code=int(code[1]) if code else None,
+                denied=denial is not None,
+            )
+        )
+
+    def _denial(self, tool: ToolStarted, error: Record) -> Denial | None:
+        """A tool that the access takes away is not offered to the model, which may call it all the same."""
+        kind, message = text(error.get("type")), text(error.get("message"))
+        if message.startswith("Path not in workspace"):
+            return Denial(tool=tool.name, target=tool.title, access="full", reason="outside of the folder")
+        if kind not in ("tool_not_registered", "policy_violation"):
+            return None
+        wider = next((a for a in MODES if not _matches(tool.name, REFUSED[a])), None)
+        if wider == self.turn.access:
+            wider = None  # refused by the user's own rules, or no such tool
+        if wider is None and kind == "tool_not_registered":
+            return None
+        return Denial(tool=tool.name, target=tool.title, access=wider, reason=message)
+
+    def _result(self, record: Record) -> None:
+        stats, error = table(record.get("stats")), table(record.get("error"))
+        self.usage = parts.usage(stats)
+        self.model = parts.served_by(table(stats.get("models"))) or self.model
+        if record["status"] == "success":
+            self.succeed("result: success")
+            return
+        status, message = parts.api_error(text(error.get("message")))
+        kind = parts.FATAL.get(text(error.get("type"))) or kind_of(status, message)
+        if kind == "crashed" and "API Error" in text(error.get("message")):
+            kind = "overloaded"  # `terminated`, `Unexpected end of JSON input`: the stream broke
+        self.fail("result: error", kind, message, parts.EXITS[41][1] if kind == "unauthenticated" else "")
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(name.startswith(p[:-1]) if p.endswith("*") else name == p for p in patterns)
+
+
+# -- description ------------------------------------------------------------------------------------
+
+
+AGENT = Agent(
+    name="gemini",
+    title="Gemini CLI",
+    binaries=("gemini",),
+    install="npm install -g @google/gemini-cli",
+    launch=launch,
+    reader=GeminiReader,
+    models=("gemini*",),
+    needs=("--output-format", "--approval-mode", "--policy", "--skip-trust", "--session-id", "--resume"),
+    env=("GEMINI_*", "GOOGLE_*", "CLOUDSDK_*"),
+    drop=("GEMINI_CLI", "GEMINI_SYSTEM_MD", "GEMINI_WRITE_SYSTEM_MD", "GEMINI_CLI_IDE_SERVER_PORT"),
+    keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    login_files=(".gemini/oauth_creds.json",),
+    login_elsewhere=True,  # the keychain, Vertex AI's own credentials, ~/.gemini/.env
+    folder_names=ENV_FILES,
+    prompt_limit=PROMPT_LIMIT,
+    access={
+        "read": "`--approval-mode=default`, a private `--policy` that denies writing, shell and MCP tools",
+        "write": "`--approval-mode=auto_edit`, a private `--policy` that denies shell and MCP tools",
+        "full": "`--approval-mode=yolo`",
+    },
+    unconfined={
+        "read": "hooks of the user's settings; the user's own policy files do not count",
+        "write": "folders that the user's settings include are writable too; hooks and policy files as for read",
+    },
+    tools={
+        "shell": ("run_shell_command",),
+        "read": ("read_file", "read_many_files"),
+        "write": ("write_file",),
+        "edit": ("replace",),
+        "search": ("grep_search", "glob"),
+        "web": ("google_web_search", "web_fetch"),
+        "todo": ("write_todos",),
+    },
+    chooses_id=True,
+    system="prompt",
+    tool_lists=True,
+    images="native",
+    deltas=True,
+    conversations=(".gemini/tmp/*/chats/session-*.jsonl",),
+    conversation=parts.conversation,
+)
