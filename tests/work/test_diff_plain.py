@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ostler.words import FileChange
@@ -169,6 +169,7 @@ def applied(before: list[str], lines: list[str]) -> list[str]:
 LINES = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "d\n"]), max_size=40)
 
 
+@settings(deadline=None)
 @given(LINES, LINES)
 def test_every_diff_gives_the_new_text(before: list[str], after: list[str]) -> None:
     assert applied(before, list(unified(before, after, "a", "b"))) == after

@@ -148,7 +148,7 @@ async def test_binary_that_does_not_work_is_missing_and_not_remembered(tmp_path:
 
 async def test_slow_binary_is_killed_with_its_children(tmp_path: Path) -> None:
     slow = program(tmp_path / "slow", f"#!/bin/sh\necho early\nsleep 1000 &\necho $! > {tmp_path}/pid\nexit 0\n")
-    assert await probes.run([slow], env(), seconds=1.0) == (None, "early\n")
+    assert await probes.run([slow], env(), seconds=3.0) == (None, "early\n")
     assert ended((tmp_path / "pid").read_text().strip())
 
 

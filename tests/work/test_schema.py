@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ostler.errors import OstlerError
@@ -178,6 +178,7 @@ JSON = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(JSON.filter(lambda value: isinstance(value, dict | list)))
 def test_extract_finds_any_value(value: Any) -> None:
     text = json.dumps(value)
@@ -185,6 +186,7 @@ def test_extract_finds_any_value(value: Any) -> None:
     assert found == [(True, value)] * 3
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_extract_takes_any_text(text: str) -> None:
     found, value = extract(text)
