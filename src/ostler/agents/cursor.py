@@ -152,13 +152,12 @@ class CursorReader(Reader):
             reason = str(refused.get("reason", "")) if isinstance(refused, dict) else str(refused)
             self.denied.append(Denial(tool=name, target=title, access=self._remedy(name), reason=reason))
         code = success.get("exitCode")
+        error = _inner(result, "error")
         output = "".join(_text(success, key) for key in ("stdout", "stderr", "content"))
         ended = ToolEnded(
             id=id,
             ok="success" in result and code in (None, 0),
-            output=output
-            or _text(_inner(result, "error"), "message")
-            or _text(_inner(result, "error"), "errorMessage"),
+            output=output or _text(error, "message") or _text(error, "errorMessage"),
             diff=_text(success, "diffString") or _text(success, "diff"),
             files=_files(name, call.get("args")),
             exit_code=code if isinstance(code, int) else None,
@@ -176,7 +175,7 @@ class CursorReader(Reader):
         said = _text(record, "result")
         self.agent_session = _text(record, "session_id") or self.agent_session
         self.usage = _usage(record.get("usage"))
-        if record.get("is_error") is not False or record.get("subtype") not in (None, "success"):
+        if record.get("is_error") or record.get("subtype") != "success":
             self.fail(f"result: {record.get('subtype')}", kind_of(None, said), said or "cursor reported an error")
             return events
         self.text = said or self.text
