@@ -67,7 +67,9 @@ def test_a_whole_turn() -> None:
         "Then we see.",
         "",
         "  ✗ Bash pytest -q  exit 1  1.2 s",
+        "    1",
         "    2",
+        "    ",
         "    3",
         "    4",
         "  ✓ Edit app.py  +2 −1  0.0 s",
@@ -135,6 +137,28 @@ def test_verbose_hides_nothing() -> None:
         "  ✓ Bash a.py",
         "    out",
     ]
+
+
+def test_commands_show_the_end_of_their_output() -> None:
+    output = "".join(f"\trow {n}\n" for n in range(9))
+    assert shown(ToolStarted(id="1", name="Bash", title="x"), ToolEnded(id="1", output=output, exit_code=0)) == [
+        "  ✓ Bash x",
+        "    … 4 lines before",
+        *(f"        row {n}" for n in range(4, 9)),
+    ]
+    assert shown(ToolStarted(id="1", name="Read", title="x"), ToolEnded(id="1", output=output)) == ["  ✓ Read x"]
+    assert len(shown(ToolStarted(id="1", name="Read"), ToolEnded(id="1", output=output), verbose=True)) == 10
+
+
+def test_a_plan_is_told_once_and_then_what_is_done_or_new() -> None:
+    def plan(*steps: tuple[str, Any]) -> Plan:
+        return Plan(steps=tuple(PlanStep(text=text, status=status) for text, status in steps))
+
+    assert shown(
+        plan(("a", "active"), ("b", "pending")),
+        plan(("a", "done"), ("b", "active")),
+        plan(("a", "done"), ("b", "done"), ("c", "active")),
+    ) == ["  ▸ a", "  ☐ b", "  ☑ a", "  ☑ b", "  ▸ c"]
 
 
 def test_tools_of_a_subagent_are_indented() -> None:
@@ -319,7 +343,7 @@ def test_durations(seconds: float, words: str) -> None:
 
 
 def test_costs_and_ages() -> None:
-    assert [lines.spoken_cost(c) for c in (0.0063, 1.5)] == ["$0.0063", "$1.50"]
+    assert [lines.spoken_cost(c) for c in (0, 0.0063, 1.5)] == ["$0.00", "$0.0063", "$1.50"]
     assert [lines.spoken_age(s) for s in (5, 65, 7200, 200000)] == ["now", "1 m ago", "2 h ago", "2 d ago"]
 
 

@@ -28,6 +28,10 @@ COMMANDS = {
 }
 
 
+class ReaderGone(Exception):
+    """The reader of our stdout went away. Not an OSError: click would exit with 1 for that."""
+
+
 class LazyGroup(click.Group):
     """A group that imports a command when it is called, not when it is listed."""
 
@@ -40,6 +44,12 @@ class LazyGroup(click.Group):
         module, _, name = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(module), name)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise ReaderGone from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -99,7 +109,7 @@ def _guarded(args: list[str] | None) -> int:
         return result if isinstance(result, int) else 0
     except (KeyboardInterrupt, click.exceptions.Abort):
         return complain("cancelled", 130)
-    except BrokenPipeError:
+    except (ReaderGone, BrokenPipeError):
         return _without_stdout()
     except click.ClickException as error:
         where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "ostler"

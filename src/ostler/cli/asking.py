@@ -133,16 +133,3 @@ def environment_of(pairs: Iterable[str], environ: Mapping[str, str]) -> dict[str
             raise click.UsageError(f"--env {name}: this variable is not set here; write {name}=VALUE")
         env[name] = value if given else environ[name]
     return env
-
-
-def read_schema(source: str) -> dict[str, Any]:
-    """A JSON schema from a file, or written out on the command line."""
-    from ostler.work.prepare import decode_schema
-
-    inline = source.lstrip().startswith("{")
-    data = source.encode() if inline else read_file(source, "the schema", 4 << 20)
-    try:
-        return decode_schema(data)
-    except OstlerError as error:
-        where = "--schema" if inline else source
-        raise OstlerError("bad_request", f"{where}: {error.message}", "Give a file with a JSON schema") from error

@@ -35,6 +35,7 @@ Span = tuple[str, str]
 Line = list[Span]
 
 DIM, BOLD, GOOD, BAD, WARN, CODE = "dim", "bold", "green", "red", "yellow", "cyan"
+SHELLS = {"bash", "shell", "run_shell_command", "command_execution", "execute", "exec_command", "terminal"}
 MARKS = {"done": ("✓", GOOD), "cancelled": ("■", WARN), "timed_out": ("✗", BAD)}
 
 
@@ -55,7 +56,7 @@ def spoken_duration(seconds: float) -> str:
 
 
 def spoken_cost(dollars: float) -> str:
-    return f"${dollars:.2f}" if dollars >= 1 else f"${dollars:.4f}"
+    return f"${dollars:.4f}" if 0 < dollars < 1 else f"${dollars:.2f}"
 
 
 def spoken_usage(usage: Usage | None) -> str:
@@ -90,9 +91,11 @@ class Story:
         self.access, self.home, self.verbose, self.width = access, home, verbose, width
         self.partial = ""
         self.activity = "starting"
+        self.step = ""  # of the agent's plan
         self.usage = ""
         self.tools: dict[str, ToolStarted] = {}
         self._streamed: dict[str, str] = {}  # text id → what its deltas said so far
+        self._steps: dict[str, str] = {}
         self._fenced = False
         self._block = ""  # what the last printed line belonged to: a blank line stands between blocks
 
@@ -165,7 +168,7 @@ class Story:
             case ToolEnded():
                 return "tools", self._tool(event)
             case Plan():
-                return "plan", self._plan(event)
+                return "tools", self._plan(event)
             case Limited():
                 self.activity = "waiting"
                 return "note", [[("! ", WARN), (_limited(event), WARN)]]
@@ -209,14 +212,22 @@ class Story:
             line.append(("  refused", BAD))
         if event.duration_ms is not None:
             line.append((f"  {spoken_duration(event.duration_ms / 1000)}", DIM))
-        shown = 12 if self.verbose else 0 if event.ok else 3
-        rows = [row for row in _rows(event.output) if row.strip()]
-        return [line, *([(f"{indent}  {one_line(row)}", DIM)] for row in rows[-shown:] if shown)]
+        return [line, *([(f"{indent}  {row}", DIM)] for row in self._output(started, event))]
+
+    def _output(self, started: ToolStarted, event: ToolEnded) -> list[str]:
+        """The last rows of what a failed tool or a command said; of all tools when verbose."""
+        told = self.verbose or not event.ok or event.exit_code is not None or started.name.lower() in SHELLS
+        rows = [safe(row.expandtabs(4))[:200] for row in _rows(event.output)] if told else []
+        most = 40 if self.verbose else 5
+        return rows if len(rows) <= most + 1 else [f"… {len(rows) - most:,} lines before", *rows[-most:]]
 
     def _plan(self, event: Plan) -> list[Line]:
+        """A new plan whole, of a known one what has been done or is new; the status names what is next."""
         marks = {"done": ("☑ ", GOOD), "active": ("▸ ", CODE), "pending": ("☐ ", DIM)}
-        styles = {"done": DIM, "active": "", "pending": DIM}
-        return [[("  ", ""), marks[s.status], (one_line(s.text), styles[s.status])] for s in event.steps]
+        before, self._steps = self._steps, {step.text: step.status for step in event.steps}
+        self.step = next((one_line(step.text, 60) for step in event.steps if step.status == "active"), "")
+        told = [s for s in event.steps if s.text not in before or (s.status == "done" and before[s.text] != "done")]
+        return [[("  ", ""), marks[s.status], (one_line(s.text), "" if s.status == "active" else DIM)] for s in told]
 
     def _prose(self, line: str) -> Line:
         """A line of the answer, its Markdown lightly coloured, its words untouched."""
@@ -245,7 +256,7 @@ def _code_spans(line: str) -> list[str]:
 
 
 def _rows(text: str) -> list[str]:
-    return text.replace("\r\n", "\n").strip("\n").split("\n") if text else []
+    return text.replace("\r\n", "\n").strip("\n").split("\n") if text.strip() else []
 
 
 def tool_words(started: ToolStarted) -> Line:

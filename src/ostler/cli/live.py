@@ -110,6 +110,8 @@ class LiveView:
 
     def _status(self, now: float) -> Line:
         doing = f"starting {self.agent}" if self.story.activity == "starting" else self.story.activity
+        if self.story.step:
+            doing += f": {self.story.step}"
         words = (spoken_duration(now - self._since), self.story.usage, "ctrl-c cancels")
         style = WARN if self.story.activity == "waiting" else ""
         return [(doing, style), (" · " + " · ".join(filter(None, words)), DIM)]

@@ -26,7 +26,9 @@ def trust(path: str, yes: bool) -> int:
     folder = path if os.path.isdir(path) else os.path.dirname(os.path.realpath(path))
     file, data = find_project_file(folder, notices)
     if data is None:
-        raise OstlerError("not_found", "".join(notices) or f"no ostler.toml in {path}", "Write one: ostler init")
+        raise OstlerError(
+            "not_found", "".join(notices) or f"no ostler.toml in {os.path.realpath(path)}", "Write one: ostler init"
+        )
     if os.path.realpath(file) == os.path.realpath(user_file(os.environ)):
         raise OstlerError("bad_request", f"{file} is your own file and needs no trust")
     load_settings(folder=folder, environ=os.environ, trust=lambda *_: True)  # a broken file is told now

@@ -13,7 +13,6 @@ from ostler.cli.asking import (
     duration,
     environment_of,
     read_prompt,
-    read_schema,
     read_text,
     refuse_together,
     who_and_prompt,
@@ -76,6 +75,7 @@ def run(**options: Any) -> int:
     import asyncio
 
     _check(options)
+    from ostler.agents import agent_for
     from ostler.cli.turns import settings_for
 
     settings = settings_for(options["folder"])
@@ -83,6 +83,8 @@ def run(**options: Any) -> int:
     if prompt is None:
         prompt = read_prompt()
     turn = _turn_options(options)
+    for name in options["fallback"]:
+        agent_for(name, settings.models)  # raises not_found now, not when it is needed
     return asyncio.run(_run(settings, who, prompt, turn, options))
 
 
@@ -145,6 +147,8 @@ def _namer(settings: "Settings") -> Callable[[str], bool]:
 
 def _turn_options(options: dict[str, Any]) -> dict[str, Any]:
     """What LiveSession.run takes; files are read here, before anything is stored."""
+    from ostler.work.schema import load_schema
+
     if options["system_file"]:
         options["system"] = read_text(options["system_file"], "the system prompt")
     return {
@@ -154,7 +158,7 @@ def _turn_options(options: dict[str, Any]) -> dict[str, Any]:
         "tools_allowed": options["allow_tool"] or None,
         "tools_denied": options["deny_tool"] or None,
         "attachments": tuple(os.path.abspath(path) for path in options["attach"]),
-        "schema": read_schema(options["schema"]) if options["schema"] else None,
+        "schema": load_schema(options["schema"]) if options["schema"] else None,
         "env": environment_of(options["env"], os.environ),
         "fallback": options["fallback"] or None,
         "wait": options["wait"],

@@ -1,0 +1,382 @@
+"""`ostler run`, `exec`, `sessions`, `show`, `watch` and the rest as a user meets them: real processes."""
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SECRET = "sk-test-0123456789abcdefghij"
+
+
+def until(condition: Any, what: str, seconds: float = 30.0) -> Any:
+    """Waits for a condition to become true; fails with `what` after a generous time."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if value := condition():
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"never happened: {what}")
+
+
+def test_a_turn_in_a_pipe(shell: Any) -> None:
+    ran = shell("run", "script", "[[say:Hello [b]you[/b] \x1b[31m]] [[write:app.py]]", "--name", "first")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert re.sub(r"\d+\.\d s", "T s", ran.stdout) == (
+        f"● script · scripted · {shell.folder} · access read\n"
+        "\n"
+        "Hello [b]you[/b] \\x1b[31m\n"
+        "\n"
+        "  ✗ write app.py  refused  T s\n"
+        "    refused: access is read\n"
+        "\n"
+        "✓ done · T s · 2 steps\n"
+        "refused: write app.py — run again with --access write\n"
+        'continue: ostler run --session first "…"\n'
+    )
+
+
+def test_json_is_the_envelope_alone(shell: Any) -> None:
+    ran = shell("run", "script", "[[say:Hi]]", "--json")
+    envelope = json.loads(ran.stdout)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert {key: envelope[key] for key in ("status", "outcome", "text", "agent", "served_by", "folder", "access")} == {
+        "status": "ok",
+        "outcome": "done",
+        "text": "Hi",
+        "agent": "script",
+        "served_by": "script",
+        "folder": str(shell.folder),
+        "access": "read",
+    }
+
+
+def test_events_are_ndjson_and_end_with_ended(shell: Any) -> None:
+    ran = shell("run", "script", "[[say:Hi]]", "--events")
+    events = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert [event["kind"] for event in events if event["kind"] in ("started", "text", "ended")] == [
+        "started",
+        "text",
+        "ended",
+    ]
+    assert events[-1]["kind"] == "ended"
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+
+
+def test_quiet_is_the_answer_alone(shell: Any) -> None:
+    assert shell("run", "-q", "script", "-", stdin=b"[[say:Hi]]").stdout == "Hi\n"
+
+
+def test_the_prompt_comes_from_stdin_or_after_dashes(shell: Any) -> None:
+    assert shell("run", "-q", "script", stdin="[[echo:prompt]] ü".encode()).stdout == "[[echo:prompt]] ü\n"
+    assert "--version [[echo:prompt]]" in shell("run", "-q", "script", "--", "--version [[echo:prompt]]").stdout
+    shell.toml('default_agent = "script"')
+    assert shell("run", "-q", "[[say:default]]").stdout == "default\n"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "flags", "code"),
+    [
+        ("[[say:x]]", (), 0),
+        ("[[fail:it broke]]", (), 1),
+        ("[[exit:3]]", (), 1),
+        ("[[crash]]", (), 1),
+        ("[[never_end]]", ("--timeout", "0.5"), 124),
+        ("[[never_end]]", ("--idle-timeout", "0.5s"), 124),
+    ],
+)
+def test_exit_codes(shell: Any, prompt: str, flags: tuple[str, ...], code: int) -> None:
+    ran = shell("run", "script", prompt, "--json", *flags)
+    assert ran.returncode == code
+    assert json.loads(ran.stdout)["status"] == ("ok" if code == 0 else "error")
+
+
+def test_sessions_go_on(shell: Any) -> None:
+    first = json.loads(shell("run", "script", "one [[say:1]]", "--json").stdout)
+    second = json.loads(shell("run", "--session", first["session"], "two [[history]]", "--json").stdout)
+    third = json.loads(shell("run", "--continue", "three [[history]]", "--json").stdout)
+    assert {second["session"], third["session"]} == {first["session"]}
+    assert (second["text"], third["text"]) == ("one [[say:1]]", "one [[say:1]]\ntwo [[history]]")
+    (row,) = json.loads(shell("sessions", "--json").stdout)
+    assert (row["id"], row["turns"], row["state"]) == (first["session"], 3, "idle")
+    listed = shell("sessions").stdout.splitlines()
+    assert listed[0].split() == ["SESSION", "AGENT", "STATE", "TURNS", "USED", "FOLDER", "TITLE"]
+    assert listed[1].startswith(f"{first['session']}") and listed[1].endswith("one [[say:1]]")
+
+
+def test_sessions_of_elsewhere_are_listed_on_demand(shell: Any, tmp_path: Path) -> None:
+    assert shell("sessions").stdout == "no sessions here\n"
+    shell("run", "script", "[[say:1]]", "-q")
+    assert shell("sessions", cwd=tmp_path / "home").stdout == (
+        "no sessions here (1 elsewhere: ostler sessions --all)\n"
+    )
+    assert len(shell("sessions", "--all", cwd=tmp_path / "home").stdout.splitlines()) == 2
+
+
+def test_show(shell: Any) -> None:
+    shell("run", "script", "first\x1b [[say:1]]", "-n", "s", "-q")
+    shell("run", "-s", "s", "second [[say:2]]", "-q")
+    whole = shell("show", "s")
+    assert whole.returncode == 0 and "\x1b" not in whole.stdout
+    assert [line for line in whole.stdout.splitlines() if line.startswith(">")] == [
+        "> first\\x1b [[say:1]]",
+        "> second [[say:2]]",
+    ]
+    one = shell("show", "s", "--turn", "2").stdout.splitlines()
+    assert one[0] == "> second [[say:2]]" and one[4] == "2"
+    assert one[-1] == 'continue: ostler run --session s "…"'
+    assert '"text": "2"' in shell("show", "s", "--turn", "2", "--raw").stdout
+    shown = json.loads(shell("show", "s", "--json").stdout)
+    assert [t["turn"]["envelope"]["text"] for t in shown["turns"]] == ["1", "2"]
+    assert shown["turns"][0]["events"][-1]["kind"] == "ended"
+    missing = shell("show", "s", "--turn", "9")
+    assert missing.returncode == 2 and "has 2 turns, no turn 9" in missing.stderr
+    unknown = shell("show", "nope")
+    assert (unknown.returncode, unknown.stderr) == (
+        2,
+        "ostler: no session is called 'nope'. List them: ostler sessions\n",
+    )
+
+
+def test_ctrl_c_keeps_what_was_done(shell: Any) -> None:
+    process = shell.start("run", "script", "[[say:partial]] [[never_end]]", "--json")
+    _until_running(shell, "say")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    envelope = json.loads(out)
+    assert (process.returncode, err) == (130, b"")
+    assert (envelope["outcome"], envelope["text"]) == ("cancelled", "partial")
+
+
+def test_a_second_ctrl_c_leaves_at_once(shell: Any) -> None:
+    process = shell.start("run", "script", "[[say:x]] [[ignore]] [[never_end]]", "--events")
+    _until_running(shell, "say")
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.1)  # two signals at the same time would be one
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 130
+
+
+def _session(shell: Any) -> Any:
+    ran = shell("sessions", "--json")
+    rows = json.loads(ran.stdout or "[]")
+    return rows[0] if rows and rows[0]["state"] == "busy" else None
+
+
+def _until_running(shell: Any, word: str) -> str:
+    """The session, once its turn has said something."""
+    row = until(lambda: _session(shell), "a busy session")
+    key = str(row["id"])
+    until(lambda: '"kind": "text"' in shell("show", key, "--json").stdout, "a first text")
+    return key
+
+
+def test_watch_and_cancel_from_another_shell(shell: Any) -> None:
+    process = shell.start("run", "script", "[[say:before]] [[never_end]]")
+    key = _until_running(shell, "before")
+    watcher = shell.start("watch", key, "--events")
+    first = watcher.stdout.readline()
+    assert json.loads(first)["kind"] == "started"
+    assert shell("cancel", key).stdout == "cancelled\n"
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == 130 and "■ cancelled" in out.decode()
+    watched, _ = watcher.communicate(timeout=30)
+    assert watcher.returncode == 0
+    assert json.loads(watched.splitlines()[-1])["outcome"] == "cancelled"
+    assert shell("cancel", key).stdout == "nothing runs in this session\n"
+    plain = shell("watch", key).stdout
+    assert "before" in plain and "■ cancelled" in plain
+
+
+def test_a_busy_session(shell: Any) -> None:
+    process = shell.start("run", "script", "[[say:x]] [[never_end]]", "-n", "s")
+    _until_running(shell, "x")
+    busy = shell("run", "-s", "s", "more")
+    assert busy.returncode == 1 and busy.stderr.startswith("ostler: ") and busy.stderr.count("\n") == 1
+    waiting = shell.start("run", "-s", "s", "--wait", "-q", "[[say:waited]]")
+    until(lambda: '"queued"' in shell("show", "s", "--json").stdout, "a queued turn")
+    waiting.send_signal(signal.SIGINT)
+    _, err = waiting.communicate(timeout=30)
+    assert waiting.returncode == 130 and err.decode().startswith("ostler: cancelled")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert shell("run", "-s", "s", "-q", "[[say:again]]").stdout == "again\n"
+
+
+def test_the_reader_that_goes_away_is_no_drama(shell: Any) -> None:
+    process = shell.start("run", "script", "[[flood:2000000]] [[never_end]]", "--events")
+    process.stdout.read(10)
+    process.stdout.close()
+    assert (process.wait(timeout=60), process.stderr.read()) == (141, b"")
+    (row,) = json.loads(shell("sessions", "--json").stdout)
+    assert row["state"] == "idle"
+
+
+def test_fork_prune_and_import(shell: Any) -> None:
+    shell("run", "script", "[[say:1]]", "-n", "s", "-q")
+    forked = shell("fork", "s", "--name", "copy")
+    assert forked.returncode in (0, 2)  # where the scripted agent cannot, it says so
+    if forked.returncode == 0:
+        assert forked.stdout == 'continue: ostler run --session copy "…"\n'
+    assert shell("prune").stdout == "removed 0 sessions\n"
+    would = shell("prune", "--older-than", "0.01s", "--dry-run").stdout.splitlines()
+    assert would[-1].startswith("would remove ")
+    assert shell("prune", "--older-than", "0.01s").stdout.splitlines()[-1] == would[-1].replace(
+        "would remove", "removed"
+    )
+    assert shell("sessions").stdout == "no sessions here\n"
+    assert shell("sessions", "--import", "codex").stdout.startswith("imported 0 conversations of codex\n")
+
+
+def test_record_and_replay(shell: Any) -> None:
+    shell("run", "script", "[[say:once]]", "-q", "--record", "tape.jsonl")
+    assert shell("run", "-q", "script", "other", env={"OSTLER_SCENARIO": "tape.jsonl"}).stdout == "once\n"
+    bad = shell("run", "script", "x", "--record", "new.jsonl", "--attach", "gone.png")
+    assert bad.returncode == 2 and not (shell.folder / "new.jsonl").exists()
+
+
+def test_settings_reach_the_turn(shell: Any) -> None:
+    shell.toml('[profiles.helper]\nagent = "script"\nsystem = "Be kind"\naccess = "write"\nmodel = "m1"\n')
+    ran = json.loads(shell("run", "helper", "[[write:a.txt]] [[echo:system]]", "--json").stdout)
+    assert (ran["access"], ran["model"], ran["text"]) == ("write", "m1", "Be kind")
+    assert [(f["path"], f.get("change", "update")) for f in ran["files"]] == [("a.txt", "add")]
+
+
+def test_an_untrusted_project_file_is_told_and_tamed(shell: Any) -> None:
+    path = shell.folder / "ostler.toml"
+    path.write_text('access = "full"\n')
+    ran = shell("run", "script", "[[say:x]]", "--json")
+    assert ran.stderr == f"note: {path} is not trusted: access ignored. Read it, then run `ostler trust`\n"
+    assert json.loads(ran.stdout)["access"] == "read"
+    shell("trust", "-y")
+    trusted = shell("run", "script", "[[say:x]]", "--json")
+    assert (trusted.stderr, json.loads(trusted.stdout)["access"]) == ("", "full")
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "start"),
+    [
+        (("run", "script", "x", "--folder", "gone"), 2, "no such folder: gone"),
+        (("run", "script", "x", "--folder", "file"), 2, "not a folder: file"),
+        (("run", "script", ""), 2, "the prompt is empty"),
+        (("run", "--session", "nope", "x"), 2, "no session is called 'nope'"),
+        (("run", "--continue", "x"), 2, "no session in "),
+        (("run", "nobody", "x"), 2, "no agent or model is called 'nobody'"),
+        (("run", "script", "x", "--attach", "gone"), 2, ""),
+        (("run", "script", "x", "--fallback", "nobody"), 2, "no agent or model is called 'nobody'"),
+        (("fork", "nope"), 2, "no session is called 'nope'"),
+        (("cancel", "nope"), 2, "no session is called 'nope'"),
+        (("watch", "nope"), 2, "no session is called 'nope'"),
+        (("doctor", "nobody"), 2, "no agent or model is called 'nobody'"),
+        (("sessions", "--import", "nobody"), 2, "no agent or model is called 'nobody'"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(shell: Any, args: tuple[str, ...], code: int, start: str) -> None:
+    (shell.folder / "file").write_text("")
+    ran = shell(*args)
+    assert (ran.returncode, ran.stdout) == (code, "")
+    assert ran.stderr.startswith("ostler: " + start) and ran.stderr.count("\n") == 1
+    assert json.loads(shell("sessions", "--json", "--all").stdout) == []
+
+
+def test_a_state_folder_that_cannot_be_used(shell: Any) -> None:
+    (shell.folder / "file").write_text("")
+    ran = shell("run", "script", "x", env={"OSTLER_HOME": str(shell.folder / "file")})
+    assert ran.returncode == 1 and ran.stderr.startswith("ostler: ") and ran.stderr.count("\n") == 1
+
+
+# -- exec -------------------------------------------------------------------------------------------
+
+
+def test_exec(shell: Any) -> None:
+    ran = shell("exec", "--", "echo", "a  b")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert [line for line in ran.stdout.splitlines() if "a  b" in line]
+    failed = shell("exec", "--json", "--", "echo out; exit 7")
+    assert failed.returncode == 7
+    envelope = json.loads(failed.stdout)
+    assert (envelope["outcome"], envelope["text"], envelope["exit"]) == ("failed", "out\n", {"code": 7})
+    assert shell("exec", "--timeout", "0.3", "-q", "--", "sleep", "60").returncode == 124
+    assert shell("exec", "-q", "--env", "A=1", "--", 'echo "$A"').stdout == "1\n"
+
+
+@pytest.mark.parametrize("args", [("exec",), ("exec", "--"), ("exec", "--", ""), ("exec", "--json", "--", " ")])
+def test_an_empty_exec_is_a_no_op(shell: Any, args: tuple[str, ...]) -> None:
+    ran = shell(*args)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+    assert not (shell.home / ".local").exists()
+
+
+def test_exec_cancelled(shell: Any) -> None:
+    process = shell.start("exec", "--events", "--", "echo begun; sleep 600")
+    lines = iter(process.stdout.readline, b"")
+    next(line for line in lines if b"begun" in line)
+    process.send_signal(signal.SIGINT)
+    last = [json.loads(line) for line in lines][-1]
+    assert (last["kind"], last["outcome"]) == ("ended", "cancelled")
+    assert process.wait(timeout=30) == 130
+
+
+# -- agents and the terminal ------------------------------------------------------------------------
+
+
+def test_agents_and_doctor(shell: Any) -> None:
+    reports = json.loads(shell("doctor", "--json", env={"OPENAI_API_KEY": SECRET}).stdout)
+    assert "script" in [report["name"] for report in reports]
+    table = shell("agents").stdout.splitlines()
+    assert table[0].split() == ["AGENT", "INSTALLED", "LOGIN", "CAN"]
+    assert len(table) == len(reports) + 1
+    one = shell("doctor", "script")
+    assert one.returncode == 0 and one.stdout.splitlines()[0].startswith("✓ script · ")
+    everything = shell("doctor", env={"OPENAI_API_KEY": SECRET}).stdout + json.dumps(reports)
+    assert SECRET not in everything
+
+
+def test_in_a_terminal_it_is_live_and_leaves_it_in_order(shell: Any) -> None:
+    main, child = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ostler", "run", "script", "[[stream:one two \x1b[31mthree]] [[run:echo hi]]"],
+        cwd=shell.folder,
+        env={**shell.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"},
+        stdin=subprocess.DEVNULL,
+        stdout=child,
+        stderr=child,
+    )
+    shell.started.append(process)
+    os.close(child)
+    seen = _read_all(main)
+    assert process.wait(timeout=30) == 0
+    assert "\x1b[?25l" in seen and seen.rindex("\x1b[?25h") > seen.rindex("\x1b[?25l")
+    assert "ctrl-c cancels" in seen and "one two \\x1b[31mthree" in seen
+    assert "\x1b[31mthree" not in seen
+    assert seen.rstrip().endswith('"…"\x1b[0m') or "ostler run --session" in seen.splitlines()[-1]
+
+
+def _read_all(fd: int) -> str:
+    data = b""
+    try:
+        while select.select([fd], [], [], 60)[0] and (part := os.read(fd, 65536)):
+            data += part
+    except OSError:  # the terminal closed
+        pass
+    os.close(fd)
+    return data.decode()
+
+
+def test_model_serves_on_loopback(shell: Any) -> None:
+    process = shell.start("model", "--log", "requests.ndjson")
+    line = process.stdout.readline().decode()
+    assert re.fullmatch(r"listening on http://127\.0\.0\.1:\d+\S*\n", line)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) in (0, 130)
+    bad = shell("model", "--scenario", "nope")
+    assert bad.returncode == 2 and bad.stderr.startswith("ostler: ")
