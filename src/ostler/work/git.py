@@ -169,7 +169,8 @@ def presence(top: str, path: str, real: dict[str, bool]) -> str:
 def read_until(stream: IO[bytes] | None, deadline: Deadline, limit: int) -> tuple[bytes, bool]:
     """All that comes, or the first `limit` bytes of it and True. Raises Skipped at the deadline."""
     assert stream is not None
-    chunks, size = [], 0
+    chunks: list[bytes] = []
+    size = 0
     poll = select.poll()
     poll.register(stream, select.POLLIN)
     while size <= limit:
