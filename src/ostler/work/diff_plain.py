@@ -63,10 +63,15 @@ def compare(before: Snapshot, bounds: Bounds) -> Diff:
             if old is not None and info is not None and old.mark == mark(info):
                 continue
             deadline.left()
-            text = patch(path, old and was(old, kept), info and now_is(before.folder, path, info, bounds))
+            left = was(old, kept) if old is not None else None
+            right = now_is(before.folder, path, info, bounds) if info is not None else None
+            text = patch(path, left, right)
             if text is not None:
-                word = "add" if old is None else "delete" if info is None else "update"
-                changes.append(FileChange(path=clean(path), change=word))
+                changes.append(
+                    FileChange(
+                        path=clean(path), change="add" if left is None else "delete" if right is None else "update"
+                    )
+                )
                 texts.append(text)
     whole = "".join(texts)
     if len(whole) > bounds.text:
