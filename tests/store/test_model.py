@@ -223,4 +223,4 @@ class Stores(RuleBasedStateMachine):
 
 
 TestStores = Stores.TestCase
-TestStores.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestStores.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from ostler.errors import OstlerError
-from ostler.store import Store
+from ostler.store import Store, schema
 from ostler.store.files import turn_folder, write_private
 from ostler.words import EVENT_DECODER, EVENT_ENCODER, Owner, Raw, Text, ToolStarted
 
@@ -88,6 +88,23 @@ async def test_a_second_store_in_the_same_process_does_not_disturb_the_first(
     assert store.note("n") == 40
 
 
+async def test_an_older_store_is_brought_to_this_version(
+    tmp_path: Path, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open(tmp_path / "s") as store:
+        await store.add_session(make.session())
+    monkeypatch.setattr(schema, "VERSIONS", (*schema.VERSIONS, "CREATE TABLE more (x); broken"))
+    with pytest.raises(OstlerError) as caught:
+        Store.open(tmp_path / "s")
+    assert caught.value.kind == "store"
+    monkeypatch.setattr(schema, "VERSIONS", (*schema.VERSIONS[:-1], "CREATE TABLE more (x);"))
+    with Store.open(tmp_path / "s") as store:  # the failed step has left nothing behind
+        assert store.sessions() == [make.session()]
+    monkeypatch.undo()
+    with pytest.raises(OstlerError, match="newer ostler"):
+        Store.open(tmp_path / "s")
+
+
 # -- sessions ---------------------------------------------------------------------------------------
 
 
@@ -122,6 +139,15 @@ async def test_latest_is_the_last_used_and_never_a_closed_one(store: Store, make
         await store.begin_turn(make.row("t1", "b"))
     assert (await store.change_session("b", state="idle")).state == "idle"
     assert await store.begin_turn(make.row("t1", "b")) == 1
+
+
+async def test_names_that_are_not_unicode(store: Store, make: SimpleNamespace) -> None:
+    odd = os.fsdecode(b"/w/\xff")
+    with pytest.raises(OstlerError) as write:
+        await store.add_session(make.session(folder=odd))
+    with pytest.raises(OstlerError) as read:
+        store.latest("script", odd)
+    assert (write.value.kind, read.value.kind) == ("bad_request", "bad_request")
 
 
 async def test_changing_a_session(store: Store, make: SimpleNamespace) -> None:
@@ -386,6 +412,7 @@ async def test_data_version_tells_every_commit_and_nothing_else(store: Store, ma
     assert (store.sessions(), store.data_version()) == ([make.session()], after)
     with Store.open(store.folder) as other:
         await other.append("k3", make.texts(1, 1))
+    assert store.events("k3") == make.texts(1, 1)  # reading first does not hide the change
     assert store.data_version() != after
 
 

@@ -10,7 +10,7 @@ import msgspec
 from ostler.errors import OstlerError
 
 _SAYS: dict[int, tuple[str, str]] = {
-    sqlite3.SQLITE_FULL: ("the disk is full", "Free some space and try again"),
+    sqlite3.SQLITE_FULL: ("cannot grow: the disk is full", "Free some space and try again"),
     sqlite3.SQLITE_BUSY: ("is locked by another process", "Try again, or end the process that holds it"),
     sqlite3.SQLITE_LOCKED: ("is locked by another process", "Try again, or end the process that holds it"),
     sqlite3.SQLITE_CORRUPT: ("is damaged", "Move it away: ostler then makes a new one"),
@@ -28,11 +28,13 @@ def translate(error: Exception, path: Path) -> OstlerError:
     """The `store` error for what SQLite, the operating system or a decoder raised."""
     if isinstance(error, OstlerError):
         return error
+    if isinstance(error, UnicodeEncodeError):
+        return OstlerError("bad_request", f"{error.object!r:.200} is not valid Unicode", "Rename it, or leave it out")
     code = getattr(error, "sqlite_errorcode", None)
     says, hint = _SAYS.get((code or 0) & 0xFF, (f"failed: {error}", ""))
     if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
         says, hint = "is closed", ""
-    return OstlerError("store", f"{path}: {says}" if code == sqlite3.SQLITE_FULL else f"{path} {says}", hint)
+    return OstlerError("store", f"{path} {says}", hint)
 
 
 @contextmanager

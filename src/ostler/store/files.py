@@ -5,8 +5,10 @@ import errno
 import os
 import secrets
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -179,14 +181,20 @@ def _open(base: int, path: str, flags: int, mode: int) -> int:
 
 def _openat2(base: int, path: str, flags: int, mode: int) -> int:
     how = _How(flags, mode if flags & os.O_CREAT else 0, _BENEATH | _NO_MAGICLINKS)
-    libc = ctypes.CDLL(None, use_errno=True)
+    size = ctypes.c_size_t(ctypes.sizeof(how))
+    call, at, name = ctypes.c_long(_OPENAT2), ctypes.c_long(base), os.fsencode(path)
     for _ in range(_TRIES):
-        fd: int = libc.syscall(_OPENAT2, base, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
+        fd: int = _libc().syscall(call, at, name, ctypes.byref(how), size)
         if fd >= 0:
             return fd
         if ctypes.get_errno() not in (errno.EAGAIN, errno.EINTR):
             break
     raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), path)
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
 
 
 def _walk(base: int, path: str, flags: int, mode: int) -> int:
@@ -220,6 +228,8 @@ _found_openat2: bool | None = None
 def _has_openat2() -> bool:
     """Asked once; a sandbox may refuse the call (EPERM, ENOSYS) where the kernel has it."""
     global _found_openat2
+    if _found_openat2 is None and not sys.platform.startswith("linux"):
+        _found_openat2 = False  # the number would mean another call
     if _found_openat2 is None:
         base = os.open("/", _FOLDER)
         try:

@@ -61,7 +61,8 @@ class Store:
         path = folder / _NAME
         with typed(path):
             _private_file(path)
-        if not all(os.access(each, os.R_OK | os.W_OK, effective_ids=True) for each in (folder, path)):
+        ours = os.access in os.supports_effective_ids
+        if not all(os.access(each, os.R_OK | os.W_OK, effective_ids=ours) for each in (folder, path)):
             raise OstlerError("store", f"{path} is not writable", "Change its permissions or choose another folder")
         with edge(path), contextlib.closing(connect(path, timeout, writes=True)) as db:
             prepare(db, path, timeout)

@@ -115,7 +115,7 @@ class Writer:
             for write in writes:
                 self._attempt(write)
             self._db.execute("COMMIT")
-        except sqlite3.Error as error:
+        except Exception as error:  # whatever it is: nobody may wait for ever
             for write in writes:
                 write.error = translate(error, self._path)
             self._recover()
