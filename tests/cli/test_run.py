@@ -148,7 +148,7 @@ def test_show(shell: Any) -> None:
 
 def test_ctrl_c_keeps_what_was_done(shell: Any) -> None:
     process = shell.start("run", "script", "[[say:partial]] [[never_end]]", "--json")
-    _until_running(shell, "say")
+    _until_running(shell)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     envelope = json.loads(out)
@@ -157,13 +157,18 @@ def test_ctrl_c_keeps_what_was_done(shell: Any) -> None:
 
 
 def test_a_second_ctrl_c_leaves_at_once(shell: Any) -> None:
-    process = shell.start("run", "script", "[[say:x]] [[ignore]] [[never_end]]", "--events")
-    _until_running(shell, "say")
-    process.send_signal(signal.SIGINT)
-    time.sleep(0.1)  # two signals at the same time would be one
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
+    stubborn = '[[ignore:["INT", "TERM"]]] [[say:x]] [[never_end]]'
+    process = shell.start("run", "script", stubborn, "--events", stdout=subprocess.DEVNULL)
+    key = _until_running(shell)
+
+    def pressed() -> bool:
+        process.send_signal(signal.SIGINT)
+        return process.poll() is not None
+
+    until(pressed, "an end after some Ctrl-C")
     assert process.returncode == 130
+    until(lambda: json.loads(shell("sessions", "--json").stdout)[0]["state"] == "idle", f"session {key} found dead")
+    assert json.loads(shell("show", key, "--json").stdout)["turns"][0]["turn"]["envelope"]["outcome"] == "crashed"
 
 
 def _session(shell: Any) -> Any:
@@ -172,7 +177,7 @@ def _session(shell: Any) -> Any:
     return rows[0] if rows and rows[0]["state"] == "busy" else None
 
 
-def _until_running(shell: Any, word: str) -> str:
+def _until_running(shell: Any) -> str:
     """The session, once its turn has said something."""
     row = until(lambda: _session(shell), "a busy session")
     key = str(row["id"])
@@ -182,7 +187,7 @@ def _until_running(shell: Any, word: str) -> str:
 
 def test_watch_and_cancel_from_another_shell(shell: Any) -> None:
     process = shell.start("run", "script", "[[say:before]] [[never_end]]")
-    key = _until_running(shell, "before")
+    key = _until_running(shell)
     watcher = shell.start("watch", key, "--events")
     first = watcher.stdout.readline()
     assert json.loads(first)["kind"] == "started"
@@ -199,7 +204,7 @@ def test_watch_and_cancel_from_another_shell(shell: Any) -> None:
 
 def test_a_busy_session(shell: Any) -> None:
     process = shell.start("run", "script", "[[say:x]] [[never_end]]", "-n", "s")
-    _until_running(shell, "x")
+    _until_running(shell)
     busy = shell("run", "-s", "s", "more")
     assert busy.returncode == 1 and busy.stderr.startswith("ostler: ") and busy.stderr.count("\n") == 1
     waiting = shell.start("run", "-s", "s", "--wait", "-q", "[[say:waited]]")
@@ -379,4 +384,4 @@ def test_model_serves_on_loopback(shell: Any) -> None:
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=30) in (0, 130)
     bad = shell("model", "--scenario", "nope")
-    assert bad.returncode == 2 and bad.stderr.startswith("ostler: ")
+    assert bad.returncode == 2 and bad.stderr.startswith("ostler: there is no scenario 'nope'. Known: text, ")
