@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ostler import testing
 from ostler.testing import ScriptedAgent, ScriptLaunch, launches
 
 
@@ -444,6 +445,17 @@ class TestBadInput:
         ran = play("x", flag)
         assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, b"", 1)
 
+    def test_environment(self, play: Any, tmp_path: Path) -> None:
+        ran = play("x", OSTLER_SCRIPT_SPEED="fast")
+        assert (ran.code, ran.err) == (2, "ostler-script-agent: $OSTLER_SCRIPT_SPEED is a number, not 'fast'\n")
+        (tmp_path / "file").touch()
+        ran = play("x", OSTLER_SCRIPT_HOME=str(tmp_path / "file"))
+        assert (ran.code, len(ran.err.splitlines())) == (1, 1)
+
+    def test_a_cassette_that_is_none(self, play: Any, tmp_path: Path) -> None:
+        ran = play("x", f"--cassette={tmp_path / 'none'}")
+        assert (ran.code, ran.out, len(ran.err.splitlines())) == (1, b"", 1)
+
     def test_no_prompt(self, play: Any) -> None:
         assert (play(" \n").code, play("").err) == (2, "ostler-script-agent: no prompt on stdin\n")
 
@@ -451,6 +463,19 @@ class TestBadInput:
         scripted_agent.plays({"match": "a", "steps": []})
         ran = play("b")
         assert (ran.code, ran.result["error"]["kind"]) == (1, "bad_request")
+
+
+SHIPPED = sorted((Path(testing.__file__).parent / "scenarios").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_the_scenarios_that_ship_can_be_played(path: Path, play: Any, folder: Path) -> None:
+    ran = play("add cake", f"--scenario={path}", "--access=write")
+    assert ran.err == ""
+    if path.stem == "example":
+        assert (ran.code, ran.result["text"], (folder / "cake.txt").read_text()) == (0, "Added cake.", "cake\n")
+    else:
+        assert (ran.code, ran.result["error"]["kind"]) == (1, "limited")
 
 
 def test_version_and_help(play: Any) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from ostler.errors import OstlerError
 from ostler.testing import ScriptedModel, serve
-from ostler.testing.answers import FINAL, TITLE
+from ostler.testing.answers import FINAL, TITLE, working_folder
 
 
 def ask(text: str, **more: Any) -> dict[str, Any]:
@@ -205,3 +205,18 @@ def test_serve_says_why_it_cannot(scripted_model: ScriptedModel, tmp_path: Path)
     assert caught.value.kind == "bad_request"
     with pytest.raises(OstlerError, match="cannot use the log"):
         serve(0, log=tmp_path / "missing" / "log")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Primary working directory: /a/b-c",
+        "<cwd>/a/b-c</cwd>",
+        "I'm currently working in the directory: /a/b-c\nHere is",
+        "- **Workspace Directories:**\n  - /a/b-c\n",
+        "Working directory: /a/b-c.",
+    ],
+)
+def test_the_folder_is_found_in_what_agents_tell_their_model(text: str) -> None:
+    assert working_folder(f"first\n{text}") == "/a/b-c"
+    assert working_folder("nothing of the kind: /a/b") == ""

@@ -80,6 +80,13 @@ class TestWhole:
         reply = post(scripted_model.url + PATHS[api], body(api, "[[write:/a/b.txt]]", {"write_file": WRITE}))
         assert called(api, reply.json) == [("write_file", {"path": "/a/b.txt", "content": CONTENT})]
 
+    def test_writes_by_shell_where_there_is_no_other_tool(
+        self, api: str, scripted_model: ScriptedModel, post: Any
+    ) -> None:
+        reply = post(scripted_model.url + PATHS[api], body(api, "[[write:a b.txt]]", {"exec_command": SCHEMA}))
+        command = "printf '%s\\n' 'written by the scripted model' > 'a b.txt'"
+        assert called(api, reply.json) == [("exec_command", {"command": command})]
+
     def test_several_calls_in_one_answer(self, api: str, scripted_model: ScriptedModel, post: Any) -> None:
         reply = post(scripted_model.url + PATHS[api], body(api, "[[tools:echo a;;echo b]]", {"bash": SCHEMA}))
         assert called(api, reply.json) == [("bash", {"command": "echo a"}), ("bash", {"command": "echo b"})]

@@ -27,6 +27,7 @@ import os
 import signal
 import sys
 
+from ostler.errors import OstlerError  # `import ostler` has it already
 from ostler.testing import scenario as scenarios
 from ostler.testing.memory import Memory, UnknownSession
 from ostler.testing.steps import Leave, Play, Setting
@@ -74,6 +75,9 @@ def main() -> NoReturn:
         code = 2 if isinstance(error, scenarios.BadScenario) else 1
     except BrokenPipeError:
         code = 1
+    except (OSError, OstlerError) as error:
+        print(f"ostler-script-agent: {error}", file=sys.stderr)
+        code = 1
     _leave(code)
 
 
@@ -106,7 +110,7 @@ def _run(argv: list[str], env: dict[str, str]) -> int:
     prompt = sys.stdin.buffer.read().decode("utf-8", "replace")
     home = env.get("OSTLER_SCRIPT_HOME") or os.path.join(os.path.expanduser("~"), ".local/state/ostler-script")
     memory = Memory(home)
-    speed = float(env.get("OSTLER_SCRIPT_SPEED") or 1)
+    speed = _speed(env.get("OSTLER_SCRIPT_SPEED") or "1")
     if cassette := options.get("cassette") or scenario.get("cassette"):
         from ostler.testing.cassettes import replay
 
@@ -119,6 +123,13 @@ def _run(argv: list[str], env: dict[str, str]) -> int:
         raise scenarios.BadScenario("no prompt on stdin")
     setting = Setting(prompt, session, memory.history, options, speed)
     return _play(Play(setting), scenario, bool(path), memory)
+
+
+def _speed(text: str) -> float:
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        raise scenarios.BadScenario(f"$OSTLER_SCRIPT_SPEED is a number, not {text!r}") from None
 
 
 def _options(argv: list[str]) -> dict[str, Any]:

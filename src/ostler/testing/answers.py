@@ -6,7 +6,7 @@ double square brackets:
 
     text               a final text                   say:TEXT        exactly TEXT
     think[:TEXT]       reasoning, then a final text   long:BYTES      a final text of that size
-    shell[:CMD]        call the shell tool            write[:PATH]    call the tool that writes a file
+    shell[:CMD]        call the shell tool            write[:PATH]    write a file, by shell if need be
     tool:NAME:JSON     call exactly that tool         tools:CMD;;CMD  several shell calls in one answer
     loop[:CMD]         a shell call every time        schema          the smallest object of the asked schema
     slow[:SECONDS]     word by word                   hold[:NAME]     begin, wait for release(NAME), go on
@@ -18,6 +18,7 @@ Several markers in one message are played in order, one each time a tool result 
 
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ FIRST = "I will run one tool now."
 FINAL = "All done. The tool ran and this is the final answer."
 TITLE = "Scripted title"
 COMMAND = "echo hello-from-tool > tool_out.txt && cat tool_out.txt"
+WRITTEN = "written.txt"
 CONTENT = "written by the scripted model\n"
 MARKER = re.compile(r"\[\[([a-z]+)(?::(.*?))?\]\]", re.S)
 
@@ -180,6 +182,9 @@ def _with_calls(kind: str, arg: str, asked: Asked) -> Answer:
         return Answer(text=FIRST, calls=(_exact(name, raw, asked),))
     wanted = WRITE_TOOLS if kind == "write" else SHELL_TOOLS
     name = next((name for name in wanted if name in asked.tools), None)
+    if name is None and kind == "write" and any(name in asked.tools for name in SHELL_TOOLS):
+        command = f"printf '%s\\n' {shlex.quote(CONTENT.strip())} > {shlex.quote(arg or WRITTEN)}"
+        return _with_calls("shell", command, asked)
     if name is None:
         return Answer(text=f"{FINAL} (no {kind} tool among: {', '.join(sorted(asked.tools))})")
     texts = arg.split(";;") if kind == "tools" else [arg]
@@ -230,7 +235,7 @@ def _argument(kind: str, name: str, property: dict[str, Any], folder: str, text:
         command = text if kind == "shell" and text else COMMAND
         return ["bash", "-lc", command] if str(property.get("type")).lower() == "array" else command
     if kind == "write" and name in ("file_path", "filepath", "path", "absolute_path"):
-        path = text or "written.txt"
+        path = text or WRITTEN
         return path if path.startswith("/") or not folder else f"{folder.rstrip('/')}/{path}"
     if kind == "write" and name in ("content", "contents", "file_text", "text"):
         return CONTENT
@@ -240,8 +245,8 @@ def _argument(kind: str, name: str, property: dict[str, Any], folder: str, text:
 _FOLDERS = (
     re.compile(r"<cwd>([^<]+)</cwd>"),
     re.compile(
-        r"(?:Primary working directory|[Ww]orking directory|current working directory|[Ww]orkspace [Dd]irector\w+)"
-        r"[^/\n]{0,40}(/[^\s\\\"`'<*]+)"
+        r"(?:[Ww]orking directory|[Ww]orking in the (?:following )?director\w+|[Ww]orkspace [Dd]irector\w+)"
+        r"(?:[^/\n]{0,40}|:\*\*\n\s*- )(/[^\s\\\"`'<*]+)"
     ),
 )
 
