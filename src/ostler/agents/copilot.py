@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from ostler.agents import copilot_parts as parts
 from ostler.agents.adapter import (
@@ -139,7 +138,7 @@ class CopilotReader(Reader):
 
     def read(self, record: Record) -> list[AnyEvent]:
         data = record["data"] if isinstance(record.get("data"), dict) else {}
-        kind = record.get("type")
+        kind = string(record, "type")
         if kind == "result":
             return self._result(record)
         events = self._begin(kind, data)
@@ -147,7 +146,7 @@ class CopilotReader(Reader):
             return events  # a subagent's: its whole message follows
         return [*events, *self._read(kind, data, record)]
 
-    def _read(self, kind: Any, data: Record, record: Record) -> list[AnyEvent]:
+    def _read(self, kind: str, data: Record, record: Record) -> list[AnyEvent]:
         match kind:
             case "assistant.message_delta":
                 return self._delta(string(data, "messageId"), string(data, "deltaContent"))
@@ -185,7 +184,7 @@ class CopilotReader(Reader):
             return Problem(kind="not_found", message=f"copilot has no conversation {self.turn.agent_session}")
         return self.last_error or super().no_result(exit, stderr_tail)
 
-    def _begin(self, kind: Any, data: Record) -> list[AnyEvent]:
+    def _begin(self, kind: str, data: Record) -> list[AnyEvent]:
         """Started when it speaks, and again once a conversation with a chosen id is sure to be on disk."""
         self.model = string(data, "model") or self.model
         speaks, saved = kind == "session.tools_updated", kind in SAVED
