@@ -1,0 +1,253 @@
+"""claude: Anthropic's Claude Code. One turn is `claude -p --output-format=stream-json` with the prompt on stdin."""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ostler.agents.adapter import Agent, Conversation, Record, literal, tool_names, with_attachments
+from ostler.agents.claude_access import COMMANDS, EDITS, MODES, READING, SHELL, settings_of, tool_flags
+from ostler.agents.messages import MessagesReader, confirm, kind_said
+from ostler.agents.values import UUID, items, number, table, tables, text
+from ostler.errors import ErrorKind, OstlerError
+from ostler.words import Access, AnyEvent, Host, Launch, Limited, Raw, Turn, Usage, UsageReport
+
+PROMPT_LIMIT = 10_000_000  # bytes; claude refuses more than 10 MB on stdin
+ARGUMENT_LIMIT = 100_000  # bytes; Linux refuses one argument of 128 KiB
+
+
+# -- launch -----------------------------------------------------------------------------------------
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    files: dict[str, bytes] = {}
+    settings, notices = settings_of(turn, host)
+    flags = [
+        *("-p", "--output-format=stream-json", "--verbose", "--include-partial-messages"),
+        f"--permission-mode={MODES[turn.access]}",
+        *_conversation(turn),
+        *tool_flags(turn, host, tool_names(AGENT, turn.tools_allowed), tool_names(AGENT, turn.tools_denied)),
+    ]
+    if settings:
+        flags.append(f"--settings={json.dumps(settings, separators=(',', ':'))}")
+    if turn.model:
+        flags.append(f"--model={turn.model}")
+    flags += _system(turn, host, files)
+    if turn.schema is not None:
+        flags.append(_schema(turn.schema))
+    if turn.limits.cost_usd is not None:
+        flags.append(f"--max-budget-usd={turn.limits.cost_usd:.6f}")
+    if turn.lean:
+        flags.append("--bare")
+    confirm(turn, host, flags)
+    return Launch(
+        argv=(host.executable, *flags),
+        stdin=with_attachments(literal(turn), turn.attachments).encode(),
+        env=_environment(turn, host),
+        files=files,
+        notices=notices,
+    )
+
+
+def _conversation(turn: Turn) -> list[str]:
+    if turn.agent_session is None:
+        return []
+    if not UUID.fullmatch(turn.agent_session):  # --resume takes titles too: some other conversation
+        raise OstlerError(
+            "bad_request", f"{turn.agent_session!r} is not an id of a claude conversation", "Its ids are UUIDs"
+        )
+    if not turn.resume:
+        return [f"--session-id={turn.agent_session}"]
+    return [f"--resume={turn.agent_session}", *(["--fork-session"] if turn.fork else [])]
+
+
+def _system(turn: Turn, host: Host, files: dict[str, bytes]) -> list[str]:
+    if not turn.system:
+        return []
+    # A conversation keeps the prompt of its first request unless told not to.
+    flags = ["--system-prompt-snapshot=off"] if turn.resume else []
+    if len(turn.system.encode()) <= ARGUMENT_LIMIT:
+        return [*flags, f"--append-system-prompt={turn.system}"]
+    path = f"{host.private}/system.txt"
+    files[path] = turn.system.encode()
+    return [*flags, f"--append-system-prompt-file={path}"]
+
+
+def _schema(schema: dict[str, Any]) -> str:
+    inline = json.dumps(schema, separators=(",", ":"))
+    if len(inline.encode()) > ARGUMENT_LIMIT:
+        raise OstlerError("unsupported", f"claude takes schemas of up to {ARGUMENT_LIMIT:,} bytes")
+    return f"--json-schema={inline}"
+
+
+def _environment(turn: Turn, host: Host) -> dict[str, str]:
+    # A background task would outlive its result, which is the end of a one-shot turn.
+    env = {"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1"}
+    if not turn.command:
+        env["CLAUDE_CODE_DISABLE_FILE_MENTIONS"] = "1"  # else @name puts the file into the prompt
+    if host.root and turn.access == "full":
+        env["IS_SANDBOX"] = "1"  # root is refused bypassPermissions without it
+    return env
+
+
+# -- reading ----------------------------------------------------------------------------------------
+
+
+class ClaudeReader(MessagesReader):
+    EDITS = frozenset(EDITS)
+    PLANS = frozenset(("TodoWrite",))
+    STRUCTURED = "StructuredOutput"
+    MISSING = re.compile(r"No such tool available")
+    LOGIN = "Run `claude` and type /login, or set ANTHROPIC_API_KEY"
+
+    def read(self, record: Record) -> list[AnyEvent]:
+        if record.get("type") == "rate_limit_event":
+            return _quota(table(record.get("rate_limit_info")))
+        return super().read(record)
+
+    def remedy(self, name: str) -> Access | None:
+        if self.turn.access == "read" and name in (*EDITS, *COMMANDS):
+            return "write"
+        known = (*READING, *EDITS, *COMMANDS)
+        return "full" if self.turn.access != "full" and (name in known or name.startswith("mcp__")) else None
+
+    def _result(self, record: Record) -> list[AnyEvent]:
+        self.steps = number(record.get("num_turns"))
+        self._denials(record)
+        self._count(record)
+        said = text(record.get("result"))
+        evidence = f"result {text(record.get('subtype'))}, {text(record.get('terminal_reason')) or 'no reason'}"
+        if record.get("is_error") or record.get("subtype") != "success":
+            events = self._owed()
+            self._failed(record, evidence, said)
+        elif self.steps == 0 and not self.turn.command:
+            events = self._owed()
+            self.fail(evidence + ", num_turns 0", "unproven", f"claude did not ask the model: {said[:300]}")
+        else:
+            events = self._answer(said)
+            self.structured = record.get("structured_output", self.structured)
+            self.agent_session = self.agent_session or text(record.get("session_id")) or None
+            self.succeed(evidence)
+        return [*events, *([UsageReport(usage=self.usage, cost_usd=self.cost_usd)] if self.usage else [])]
+
+    def _failed(self, record: Record, evidence: str, said: str) -> None:
+        reason, subtype = text(record.get("terminal_reason")), text(record.get("subtype"))
+        message = said or "; ".join(text(e) for e in items(record.get("errors"))) or reason or subtype
+        kind: ErrorKind
+        if reason.startswith("aborted"):
+            kind, message = "cancelled", "claude was interrupted"
+        elif subtype in ("error_max_turns", "error_max_budget_usd"):
+            kind = "over_budget"
+        elif subtype == "error_max_structured_output_retries":
+            kind = "invalid_output"
+        else:
+            kind = kind_said(record.get("api_error_status"), message)
+        self.fail(evidence, kind, message, self.hint(kind))
+
+    def _count(self, record: Record) -> None:
+        """Adds what was used since the result before; older claudes only say it for the whole conversation."""
+        since = record.get("model_usage_since_last_result")
+        models = [m for m in table(since).values() if isinstance(m, dict)]
+        if since is None:
+            models = [m for m in table(record.get("modelUsage")).values() if isinstance(m, dict)]
+            self.usage, self.cost_usd, self.cumulative = None, None, bool(models)
+        if not models:
+            return
+        before = self.usage or Usage(input_tokens=0, output_tokens=0, cached_tokens=0, reasoning_tokens=0)
+        cached = _sum(models, "cacheReadInputTokens")
+        read = _sum(models, "inputTokens") + cached + _sum(models, "cacheCreationInputTokens")
+        self.usage = Usage(
+            input_tokens=(before.input_tokens or 0) + read,
+            output_tokens=(before.output_tokens or 0) + _sum(models, "outputTokens"),
+            cached_tokens=(before.cached_tokens or 0) + cached,
+            reasoning_tokens=(before.reasoning_tokens or 0) + _sum(models, "thinkingTokens"),
+        )
+        costs = [cost for m in models if isinstance(cost := m.get("costUSD"), int | float)]
+        if len(costs) == len(models):
+            self.cost_usd = (self.cost_usd or 0.0) + sum(costs)
+
+
+def _sum(models: Sequence[dict[str, Any]], name: str) -> int:
+    return sum(number(m.get(name)) or 0 for m in models)
+
+
+def _quota(info: dict[str, Any]) -> list[AnyEvent]:
+    if info.get("status") != "rejected":
+        return [] if info else [Raw(record=info)]
+    resets = info.get("resetsAt")
+    what = text(info.get("rateLimitType")).replace("_", " ") or "usage"
+    return [Limited(message=f"{what} limit reached", retry_at=resets if isinstance(resets, int | float) else None)]
+
+
+def conversation(path: str, records: Sequence[Record]) -> Conversation | None:
+    """A conversation that claude keeps: its file name is the id."""
+    id = path.rpartition("/")[2].removesuffix(".jsonl")
+    if not UUID.fullmatch(id):
+        return None
+    folder = next((cwd for r in records if (cwd := text(r.get("cwd")))), "")
+    asked = (r for r in records if r.get("type") == "user" and not r.get("isMeta") and not r.get("isSidechain"))
+    title = next((said for r in asked if (said := _first_line(table(r.get("message")).get("content")))), "")
+    return Conversation(id=id, folder=folder, title=title) if folder else None
+
+
+def _first_line(content: Any) -> str:
+    said = content if isinstance(content, str) else " ".join(text(b.get("text")) for b in tables(content))
+    return said.strip().partition("\n")[0][:200]
+
+
+AGENT = Agent(
+    name="claude",
+    title="Claude Code",
+    binaries=("claude",),
+    install="npm install -g @anthropic-ai/claude-code",
+    launch=launch,
+    reader=ClaudeReader,
+    models=("claude*", "opus*", "sonnet*", "haiku*", "fable*"),
+    needs=(
+        *("--print", "--output-format", "--verbose", "--include-partial-messages", "--permission-mode"),
+        *("--tools", "--allowedTools", "--disallowedTools", "--strict-mcp-config", "--settings"),
+        *("--session-id", "--resume"),
+    ),
+    env=(
+        *("ANTHROPIC_*", "CLAUDE_CODE_*", "CLAUDE_CONFIG_DIR", "AWS_*", "GOOGLE_*", "CLOUD_ML_REGION", "VERTEX_*"),
+        *("AZURE_*", "DISABLE_*", "MAX_THINKING_TOKENS", "BASH_*_TIMEOUT_MS", "MCP_*TIMEOUT", "OTEL_*", "IS_SANDBOX"),
+    ),
+    drop=(
+        *("CLAUDECODE", "CLAUDE_PID", "AI_AGENT", "CLAUDE_PROJECT_DIR", "CLAUDE_ENV_FILE", "CLAUDE_CODE_ENTRYPOINT"),
+        *("CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_MESSAGING_SOCKET"),
+        *("CLAUDE_CODE_MESSAGING_TOKEN", "CLAUDE_CODE_SIMPLE", "CLAUDE_CODE_SAFE_MODE", "CLAUDE_CODE_CHILD_SESSION"),
+    ),
+    keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+    login_files=(".claude/.credentials.json",),
+    login_elsewhere=True,  # the keychain, apiKeyHelper, a cloud's own credentials
+    programs=("bwrap", "socat", "sandbox-exec"),
+    folder_names=(".claude",),
+    prompt_limit=PROMPT_LIMIT,
+    access={
+        "read": "`--permission-mode=dontAsk`, `--tools` with reading tools alone, `--strict-mcp-config`;"
+        " hooks off where the folder has a `.claude`",
+        "write": "`--permission-mode=acceptEdits`, `--tools` with reading and editing tools, Bash only inside"
+        " claude's sandbox (bwrap and socat), `--strict-mcp-config`",
+        "full": "`--permission-mode=bypassPermissions`",
+    },
+    unconfined={
+        "read": "the user's own hooks; commands that settings name besides (`apiKeyHelper`)",
+        "write": "what the user's settings open besides the folder: allow rules for Write and Edit,"
+        " `additionalDirectories`, `sandbox.filesystem.allowWrite`; hooks and `apiKeyHelper`, also the folder's",
+    },
+    tools={
+        **{"shell": SHELL, "read": ("Read", "NotebookRead"), "write": ("Write",), "search": ("Grep", "Glob", "LS")},
+        **{"edit": ("Edit", "MultiEdit", "NotebookEdit"), "web": ("WebFetch", "WebSearch"), "subagent": ("Task",)},
+        "todo": ("TodoWrite", "TaskCreate", "TaskUpdate", "TaskList", "TaskGet"),
+    },
+    forks=True,
+    chooses_id=True,
+    schema="native",
+    system="flag",
+    tool_lists=True,
+    images="path",
+    deltas=True,
+    cost=True,
+    conversations=(".claude/projects/*/*.jsonl",),
+    conversation=conversation,
+)
