@@ -43,6 +43,9 @@ ARGUMENT_LIMIT = 100_000  # bytes; Linux takes 131,071 in one argument
 SANDBOX: dict[Access, str] = {"read": "read-only", "write": "workspace-write", "full": "danger-full-access"}
 WIDER: dict[Access, Access | None] = {"read": "write", "write": "full", "full": None}
 
+READ_ONLY = "Read-only file system"
+NO_SANDBOX = "codex could not set up its sandbox"
+
 
 # -- launch -----------------------------------------------------------------------------------------
 
@@ -196,24 +199,35 @@ class CodexReader(Reader):
 
     def _tool_completed(self, item: Record, tool: ToolStarted) -> list[AnyEvent]:
         code = item.get("exit_code")
-        declined = item.get("status") == "declined" or "requires approval" in parts.message(item.get("error"))
+        ok = item.get("status") == "completed" and code in (0, None)
+        output = parts.output(item)
+        refused = "" if ok else self._refusal(item, output)
         ended = ToolEnded(
             id=tool.id,
-            ok=item.get("status") == "completed" and code in (0, None),
-            output=parts.output(item),
+            ok=ok,
+            output=output,
             files=tool.files,
             exit_code=code if isinstance(code, int) else None,
-            denied=declined,
+            denied=bool(refused),
         )
         events: list[AnyEvent] = [self.tool_ended(ended)]
-        if declined:
-            self._refuse(tool.name, tool.title, ended.output, WIDER[self.turn.access])
-        elif not ended.ok and ended.output.startswith("bwrap: "):
-            self._refuse(tool.name, tool.title, "codex could not set up its sandbox", "full")
-            events.append(Notice(text=f"codex cannot confine commands here: {ended.output}", code="no_sandbox"))
-        elif item.get("type") == "mcp_tool_call" and ended.ok and self.turn.access != "full":
+        if refused == NO_SANDBOX:
+            self._refuse(tool.name, tool.title, refused, "full")
+            events.append(Notice(text=f"{refused}: {output.strip()}", code="no_sandbox"))
+        elif refused:
+            self._refuse(tool.name, tool.title, refused, WIDER[self.turn.access])
+        elif item.get("type") == "mcp_tool_call" and ok and self.turn.access != "full":
             events.append(Notice(text=f"{tool.name} ran unconfined, as every MCP server does", code="unconfined"))
         return events
+
+    def _refusal(self, item: Record, output: str) -> str:
+        """Why a failed item was refused, or "". A command that the sandbox stopped late has an item after all."""
+        if item.get("status") == "declined" or "requires approval" in parts.message(item.get("error")):
+            return output
+        if output.startswith("bwrap: "):
+            return NO_SANDBOX
+        stopped = self.turn.access != "full" and item.get("type") == "command_execution" and READ_ONLY in output
+        return READ_ONLY if stopped else ""
 
     def _todo(self, item: Record) -> list[AnyEvent]:
         todo = [(text(s.get("text")), s.get("completed")) for s in tables(item.get("items"))]

@@ -58,6 +58,8 @@ MENTION = re.compile(r"(?<!\\)@(?=[^ \t\r\n,;!?()\[\]{}])")
 
 def launch(turn: Turn, host: Host) -> Launch:
     prompt, notices = _prompt(turn)
+    if turn.access == "write":
+        notices += ("gemini cannot confine commands to the folder: it has no shell, run again with --access full",)
     if len(prompt) > PROMPT_LIMIT:
         raise OstlerError("bad_request", f"gemini takes prompts of up to {PROMPT_LIMIT:,} bytes, not {len(prompt):,}")
     flags = [f"--approval-mode={MODES[turn.access]}", *_conversation(turn)]
@@ -245,7 +247,8 @@ class GeminiReader(Reader):
         """A tool that the access takes away is not offered to the model, which may call it all the same."""
         kind, message = text(error.get("type")), text(error.get("message"))
         if message.startswith("Path not in workspace"):
-            return Denial(tool=tool.name, target=tool.title, access="full", reason="outside of the folder")
+            wider: Access | None = None if self.turn.access == "full" else "full"  # by a command, even then
+            return Denial(tool=tool.name, target=tool.title, access=wider, reason="outside of the folder")
         if kind not in ("tool_not_registered", "policy_violation"):
             return None
         wider = next((a for a in MODES if not _matches(tool.name, REFUSED[a])), None)
