@@ -29,8 +29,9 @@ import sys
 
 from ostler.errors import OstlerError  # `import ostler` has it already
 from ostler.testing import scenario as scenarios
+from ostler.testing.children import Leave, stop
 from ostler.testing.memory import Memory, UnknownSession
-from ostler.testing.steps import Leave, Play, Setting
+from ostler.testing.steps import Play, Setting
 
 TYPE_CHECKING = False  # spares the import of typing
 if TYPE_CHECKING:
@@ -63,8 +64,8 @@ VALUES = ("scenario", "cassette", "session-id", "resume", "access", "model", "sy
 
 def main() -> NoReturn:
     """Plays one turn and exits."""
-    signal.signal(signal.SIGINT, _stop)
-    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
     try:
         code = _run(sys.argv[1:], dict(os.environ))
         sys.stdout.flush()
@@ -79,10 +80,6 @@ def main() -> NoReturn:
         print(f"ostler-script-agent: {error}", file=sys.stderr)
         code = 1
     _leave(code)
-
-
-def _stop(number: int, frame: object) -> None:
-    raise Leave(128 + number)
 
 
 def _leave(code: int) -> NoReturn:

@@ -31,6 +31,7 @@ import signal
 import sys
 import time
 
+from ostler.testing.children import Leave, run
 from ostler.testing.scenario import CONTENT, BadScenario, filled
 
 TYPE_CHECKING = False  # spares the import of typing: this file is part of the agent's start
@@ -38,14 +39,6 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 FOREVER = 600.0  # an agent that never ends still ends, should its test be gone
-
-
-class Leave(BaseException):
-    """Ends the agent here and now, with this exit code."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(code)
-        self.code = code
 
 
 class Setting:
@@ -316,23 +309,3 @@ def signal_number(name: str | int) -> int:
     if isinstance(name, int) or name.isdigit():
         return int(name)
     return signal.Signals["SIG" + name.upper().removeprefix("SIG")]
-
-
-def run(argv: list[str]) -> tuple[int, str]:
-    """A child's exit code and output; ended with us if we are told to stop."""
-    import subprocess
-
-    try:
-        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    except OSError as error:
-        return 127, f"{argv[0]}: {error.strerror}"
-    try:
-        output = child.communicate()[0]
-    except Leave:
-        child.terminate()
-        try:
-            child.wait(0.5)
-        except subprocess.TimeoutExpired:
-            child.kill()
-        raise
-    return child.returncode, output.decode("utf-8", "replace")

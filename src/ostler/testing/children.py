@@ -1,0 +1,62 @@
+"""The scripted agent's children, and how it is told to stop."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # spares the import of typing: this file is part of the agent's start
+if TYPE_CHECKING:
+    import subprocess
+
+
+class Leave(BaseException):
+    """Ends the agent here and now, with this exit code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+_starting = False  # a child is being started: a signal now would lose sight of it
+_stopped: int | None = None  # the exit code that a signal asked for meanwhile
+
+
+def stop(number: int, frame: object) -> None:
+    """The handler of INT and TERM."""
+    global _stopped
+    _stopped = 128 + number
+    if not _starting:
+        raise Leave(_stopped)
+
+
+def run(argv: list[str]) -> tuple[int, str]:
+    """A child's exit code and output; ended with us if we are told to stop."""
+    import subprocess
+
+    global _starting
+    child: subprocess.Popen[bytes] | None = None
+    output = b""
+    try:
+        _starting = True
+        try:
+            child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        except OSError as error:
+            output = f"{argv[0]}: {error.strerror}".encode()
+        _starting = False
+        if _stopped is not None:
+            raise Leave(_stopped)
+        if child is not None:
+            output = child.communicate()[0]
+    except Leave:
+        if child is not None:
+            _end(child)
+        raise
+    return child.returncode if child else 127, output.decode("utf-8", "replace")
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    import subprocess
+
+    child.terminate()
+    try:
+        child.wait(0.5)
+    except subprocess.TimeoutExpired:
+        child.kill()
