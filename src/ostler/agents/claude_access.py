@@ -14,6 +14,8 @@ EDITS = ("Edit", "MultiEdit", "Write", "NotebookEdit")
 SHELL = ("Bash",)
 # What runs commands without being named Bash; an allow-list of tools leaves it out, this says so twice.
 COMMANDS = (*SHELL, "Monitor", "PowerShell")
+# Tools that an allow rule would let out of the folder.
+FOLDER_BOUND = ("Read", "Glob", "Grep", "LS", "NotebookRead", *EDITS, *COMMANDS)
 SANDBOX = {
     "enabled": True,
     "autoAllowBashIfSandboxed": True,
@@ -29,23 +31,22 @@ NO_HOOKS = "hooks are off for this turn: the folder has its own .claude settings
 
 def tool_flags(turn: Turn, host: Host, allowed: Sequence[str], denied: Sequence[str]) -> list[str]:
     """Which tools there are, which need no approval, which are refused: within what the access allows."""
-    readable = [f"Read(/{_pattern(a.path)})" for a in turn.attachments if a.content is None]
-    servers = [name for name in allowed if name.startswith("mcp__")]
+    offered = _offered(turn.access, host)
+    named = [name for name in allowed if offered is None or _base(name) in offered or name.startswith("mcp__")]
+    approved = [name for name in named if _base(name) not in FOLDER_BOUND]
+    approved += [f"Read(/{_pattern(a.path)})" for a in turn.attachments if a.content is None]
     flags = []
-    if turn.access != "full" or allowed:
-        offered = _offered(turn.access, host)
-        named = [name for name in allowed if offered is None or _base(name) in offered]
+    if offered is not None or allowed:
         known = [_base(name) for name in named if not name.startswith("mcp__")] if allowed else offered
-        flags.append(f"--tools={','.join(dict.fromkeys(known or []))}")
-        readable = [*named, *servers, *readable]
-    if turn.access != "full":
-        offered = _offered(turn.access, host) or ()
+        flags.append(f"--tools={','.join(dict.fromkeys(known or ()))}")
+    if offered is not None:
         denied = (*(name for name in (*EDITS, *COMMANDS) if name not in offered), *denied)
-        if not servers:  # what an MCP server does is not confined: only those that were named
+        if not any(name.startswith("mcp__") for name in named):
+            # What an MCP server does is not confined: none but those that were named.
             denied = (*denied, "mcp__*")
             flags.append("--strict-mcp-config")
-    if readable:
-        flags.append(f"--allowedTools={','.join(dict.fromkeys(readable))}")
+    if approved:
+        flags.append(f"--allowedTools={','.join(dict.fromkeys(approved))}")
     if denied:
         flags.append(f"--disallowedTools={','.join(dict.fromkeys(denied))}")
     return flags

@@ -1,0 +1,193 @@
+"""qwen: Qwen Code. One turn is `qwen --output-format=stream-json` with the prompt on stdin."""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ostler.agents.adapter import Agent, Conversation, Record, literal, tool_names, with_attachments
+from ostler.agents.messages import MessagesReader, confirm, kind_said
+from ostler.agents.values import UUID, number, table, tables, text
+from ostler.errors import OstlerError
+from ostler.words import Access, AnyEvent, Host, Launch, Turn, Usage, UsageReport
+
+ARGUMENT_LIMIT = 100_000  # bytes; Linux refuses one argument of 128 KiB
+
+MODES: dict[Access, str] = {"read": "default", "write": "auto-edit", "full": "yolo"}
+EDITS = ("write_file", "edit", "notebook_edit")
+# `run_shell_command` covers `monitor` too, but a rule's reach is not for us to rely on.
+COMMANDS = ("run_shell_command", "monitor", "cron_create", "enter_worktree", "exit_worktree")
+READING = ("read_file", "list_directory", "glob", "grep_search", "web_fetch", "todo_write", "zoom_image")
+NO_SERVERS = "ostler-allows-none"  # a name that no MCP server has
+OUTSIDE = "qwen does not keep its edits inside the folder; commands are off. With --access full they are on"
+MENTIONED = "qwen takes @name for a file to read: it was sent as \\@name"
+
+# qwen reads the file that @name names, wherever it stands; only a backslash keeps it from that.
+MENTION = re.compile(r"(?<![\w\\])@(?=[^\s,;!?()\[\]{}])")
+
+
+# -- launch -----------------------------------------------------------------------------------------
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    prompt = turn.prompt if turn.command else MENTION.sub(r"\\@", literal(turn))
+    notices = (MENTIONED,) if prompt != turn.prompt and "\\@" in prompt else ()
+    flags = [
+        *("--output-format=stream-json", "--include-partial-messages"),
+        f"--approval-mode={MODES[turn.access]}",
+        *_conversation(turn),
+        *_tools(turn),
+    ]
+    if turn.model:
+        flags.append(f"--model={turn.model}")
+    if turn.system:
+        flags.append(_argument("--append-system-prompt", turn.system))
+    if turn.schema is not None:
+        flags.append(_argument("--json-schema", json.dumps(turn.schema, separators=(",", ":"))))
+    if turn.lean:
+        flags.append("--bare")
+    confirm(turn, host, flags)
+    return Launch(
+        argv=(host.executable, *flags),
+        stdin=with_attachments(prompt, turn.attachments).encode(),
+        env={"QWEN_CODE_SUPPRESS_YOLO_WARNING": "1"},
+        notices=(*notices, *((OUTSIDE,) if turn.access == "write" else ())),
+    )
+
+
+def _conversation(turn: Turn) -> list[str]:
+    if turn.agent_session is None:
+        return []
+    if not UUID.fullmatch(turn.agent_session):  # --resume takes titles too: some other conversation
+        raise OstlerError(
+            "bad_request", f"{turn.agent_session!r} is not an id of a qwen conversation", "Its ids are UUIDs"
+        )
+    if not turn.resume:
+        return [f"--session-id={turn.agent_session}"]
+    return [f"--resume={turn.agent_session}", *(["--fork-session"] if turn.fork else [])]
+
+
+def _tools(turn: Turn) -> list[str]:
+    """An allow-list, deny rules and no MCP servers: what holds where the user's settings allow everything."""
+    allowed, denied = tool_names(AGENT, turn.tools_allowed), tool_names(AGENT, turn.tools_denied)
+    servers = [name.split("__")[1] for name in allowed if name.startswith("mcp__") and "__" in name[5:]]
+    offered = {"read": READING, "write": (*READING, *EDITS), "full": ()}[turn.access]
+    core = [name for name in allowed if not offered or name in offered] if allowed else offered
+    flags = [f"--core-tools={','.join(core)}"] if core or allowed else []
+    if turn.access != "full":
+        denied = (*(name for name in (*EDITS, *COMMANDS) if name not in offered), *denied)
+        flags.append(f"--allowed-mcp-server-names={','.join(servers) or NO_SERVERS}")
+    if denied:
+        flags.append(f"--exclude-tools={','.join(dict.fromkeys(denied))}")
+    return flags
+
+
+def _argument(flag: str, value: str) -> str:
+    if len(value.encode()) > ARGUMENT_LIMIT:
+        raise OstlerError("unsupported", f"qwen takes {flag} of up to {ARGUMENT_LIMIT:,} bytes")
+    return f"{flag}={value}"
+
+
+# -- reading ----------------------------------------------------------------------------------------
+
+
+class QwenReader(MessagesReader):
+    EDITS = frozenset(EDITS)
+    PLANS = frozenset(("todo_write",))
+    STRUCTURED = "structured_output"
+    ERROR_MARK = "[API Error: "
+    MISSING = re.compile(r"not listed in the active core tools|permission was declined|is unavailable: the MCP server")
+    LOGIN = "Run `qwen` and choose how to log in, or set OPENAI_API_KEY"
+
+    def remedy(self, name: str) -> Access | None:
+        if self.turn.access == "read" and name in EDITS:
+            return "write"
+        return "full" if self.turn.access != "full" else None
+
+    def _result(self, record: Record) -> list[AnyEvent]:
+        self.steps = number(record.get("num_turns"))
+        self._denials(record)
+        self._count(table(record.get("usage")))
+        evidence = f"result {text(record.get('subtype'))}"
+        if record.get("is_error") or record.get("subtype") != "success":
+            events = self._owed()
+            message = text(table(record.get("error")).get("message")) or text(record.get("result"))
+            kind = kind_said(None, message)
+            self.fail(evidence, kind, message.removeprefix("[").removesuffix("]"), self.hint(kind))
+        elif self.steps == 0 and not self.turn.command:
+            events = self._owed()
+            self.fail(evidence + ", num_turns 0", "unproven", "qwen did not ask the model")
+        else:
+            events = self._answer(text(record.get("result")))
+            self.structured = record.get("structured_result", self.structured)
+            self.agent_session = self.agent_session or text(record.get("session_id")) or None
+            self.succeed(evidence)
+        return [*events, *([UsageReport(usage=self.usage)] if self.usage and not self.turn.resume else [])]
+
+    def _count(self, usage: dict[str, Any]) -> None:
+        """qwen counts over the whole conversation, also over the processes that resumed it."""
+        if number(usage.get("input_tokens")) is None or not any(number(n) for n in usage.values()):
+            return
+        self.cumulative = True
+        self.usage = Usage(
+            input_tokens=number(usage.get("input_tokens")),
+            output_tokens=number(usage.get("output_tokens")),
+            cached_tokens=number(usage.get("cache_read_input_tokens")),
+        )
+
+
+def conversation(path: str, records: Sequence[Record]) -> Conversation | None:
+    """A conversation that qwen keeps: its file name is the id."""
+    id = path.rpartition("/")[2].removesuffix(".jsonl")
+    folder = next((cwd for r in records if (cwd := text(r.get("cwd")))), "")
+    if not UUID.fullmatch(id) or not folder:
+        return None
+    asked = (table(r.get("message")) for r in records if r.get("type") == "user")
+    said = (text(part.get("text")).strip() for m in asked for part in tables(m.get("parts")))
+    title = next((s.partition("\n")[0][:200] for s in said if s and not s.startswith("<system-reminder>")), "")
+    return Conversation(id=id, folder=folder, title=title)
+
+
+AGENT = Agent(
+    name="qwen",
+    title="Qwen Code",
+    binaries=("qwen",),
+    install="npm install -g @qwen-code/qwen-code",
+    launch=launch,
+    reader=QwenReader,
+    models=("qwen*",),
+    needs=(
+        *("--output-format", "--include-partial-messages", "--approval-mode", "--core-tools", "--exclude-tools"),
+        *("--allowed-mcp-server-names", "--session-id", "--resume"),
+    ),
+    env=("OPENAI_*", "QWEN_*", "DASHSCOPE_*", "BAILIAN_*", "MODELSCOPE_*", "OPENROUTER_*", "ANTHROPIC_*", "GEMINI_*"),
+    drop=("QWEN_CODE", "QWEN_CODE_NO_RELAUNCH", "QWEN_CODE_LAUNCHER_PID", "QWEN_CODE_SESSION_ID", "GEMINI_PROJECT_DIR"),
+    keys=("OPENAI_API_KEY", "DASHSCOPE_API_KEY", "BAILIAN_CODING_PLAN_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"),
+    login_files=(".qwen/oauth_creds.json",),
+    login_elsewhere=True,  # keys in ~/.qwen/settings.json and ~/.qwen/.env
+    access={
+        "read": "`--approval-mode=default`, `--core-tools` with reading tools alone, `--exclude-tools` for what"
+        " writes or runs commands, no MCP servers",
+        "write": "`--approval-mode=auto-edit`, `--core-tools` with reading and editing tools, neither commands"
+        " nor MCP servers",
+        "full": "`--approval-mode=yolo`",
+    },
+    unconfined={
+        "read": "hooks of the user and of the folder",
+        "write": "edits are not kept inside the folder; hooks of the user and of the folder",
+    },
+    tools={
+        **{"shell": ("run_shell_command",), "read": ("read_file",), "write": ("write_file",), "web": ("web_fetch",)},
+        **{"edit": ("edit", "notebook_edit"), "search": ("grep_search", "glob", "list_directory")},
+        **{"todo": ("todo_write",), "subagent": ("agent",)},
+    },
+    forks=True,
+    chooses_id=True,
+    schema="native",
+    system="flag",
+    tool_lists=True,
+    images="path",
+    deltas=True,
+    conversations=(".qwen/projects/*/chats/*.jsonl",),
+    conversation=conversation,
+)
