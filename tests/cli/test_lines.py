@@ -230,10 +230,10 @@ def test_long_text_without_newline_is_let_go_at_words() -> None:
 
 def test_markdown_is_coloured_and_left_as_it_is() -> None:
     story = Story()
-    text = "# Title\nuse `x` and ` alone\n```py\ncode `y`\n```\n"
+    text = "# Title\nuse `x`, **b** and ` alone\n```py\ncode `y`\n```\n"
     assert story.feed(TextDelta(text=text)) == [
         [("# Title", "bold")],
-        [("use ", ""), ("`x`", "cyan"), (" and ` alone", "")],
+        [("use ", ""), ("`x`", "cyan"), (", ", ""), ("**b**", "bold"), (" and ` alone", "")],
         [("```py", "dim")],
         [("code `y`", "cyan")],
         [("```", "dim")],

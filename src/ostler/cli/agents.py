@@ -83,14 +83,14 @@ def examined(report: "AgentReport") -> "list[Line]":
         ("install", report.install if not report.installed else ""),
     ]
     return lines + [
-        [(f"    {name:<10}", DIM), (value, WARN if name == "problem" else "")] for name, value in facts if value
+        [(f"    {name:<11}", DIM), (value, WARN if name == "problem" else "")] for name, value in facts if value
     ]
 
 
 def _able(report: "AgentReport") -> list[str]:
-    """`resumes`, `schema native` …: what is False or "no" is left out."""
+    """`resume`, `schema (native)` …: what is False or "no" is left out."""
     return [
-        name if value is True else f"{name} {value}"
+        name if value is True else f"{name} ({value})"
         for name, value in report.abilities.items()
         if value not in (False, "no", "", None)
     ]

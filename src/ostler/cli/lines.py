@@ -1,5 +1,6 @@
 """Events and envelopes as lines for people. Pure: a line is a list of (text, style) spans."""
 
+import re
 import shlex
 import time
 from collections.abc import Sequence
@@ -196,14 +197,14 @@ class Story:
     def _thought(self, text: str) -> list[Line]:
         if self.verbose:
             return [[("∴ " if not i else "  ", DIM), (safe(line), "dim italic")] for i, line in enumerate(_rows(text))]
-        first = one_line(text, 100)
+        first = one_line(text, self._room(100, 2))
         return [[("∴ ", DIM), (first, "dim italic")]] if first else []
 
     def _tool(self, event: ToolEnded) -> list[Line]:
         started = self.tools.pop(event.id, None) or ToolStarted(id=event.id, name="tool")
         indent = "    " if started.parent else "  "
         mark: Span = ("✓ ", GOOD) if event.ok else ("✗ ", BAD)
-        line: Line = [(indent, ""), mark, *tool_words(started)]
+        line: Line = [(indent, ""), mark, *tool_words(started, self._room(100, 40))]
         if size := diff_size(event.diff):
             line.append((f"  {size}", DIM))
         if event.exit_code:
@@ -217,9 +218,13 @@ class Story:
     def _output(self, started: ToolStarted, event: ToolEnded) -> list[str]:
         """The last rows of what a failed tool or a command said; of all tools when verbose."""
         told = self.verbose or not event.ok or event.exit_code is not None or started.name.lower() in SHELLS
-        rows = [safe(row.expandtabs(4))[:200] for row in _rows(event.output)] if told else []
+        rows = [safe(row.expandtabs(4))[: self._room(200, 6)] for row in _rows(event.output)] if told else []
         most = 40 if self.verbose else 5
         return rows if len(rows) <= most + 1 else [f"… {len(rows) - most:,} lines before", *rows[-most:]]
+
+    def _room(self, most: int, taken: int) -> int:
+        """How many characters fit in a row beside those taken."""
+        return min(most, max(20, self.width - taken)) if self.width else most
 
     def _plan(self, event: Plan) -> list[Line]:
         """A new plan whole, of a known one what has been done or is new; the status names what is next."""
@@ -239,7 +244,8 @@ class Story:
             return [(line, CODE)]
         if line.startswith("#"):
             return [(line, BOLD)]
-        return [(part, CODE if i % 2 else "") for i, part in enumerate(_code_spans(line)) if part]
+        parts = _MARKED.split(line)  # plain and marked ones in turn
+        return [(p, "" if i % 2 == 0 else CODE if p[0] == "`" else BOLD) for i, p in enumerate(parts) if p]
 
     def _in_block(self, block: str, lines: list[Line]) -> list[Line]:
         before: list[Line] = [[]] if self.begins_block(block) else []
@@ -247,20 +253,15 @@ class Story:
         return before + lines
 
 
-def _code_spans(line: str) -> list[str]:
-    """Text and `code` in turn; the ticks stay with the code."""
-    parts = line.split("`")
-    if len(parts) % 2 == 0:  # an odd tick is just a tick
-        parts[-2:] = ["`".join(parts[-2:])]
-    return [f"`{part}`" if i % 2 else part for i, part in enumerate(parts)]
+_MARKED = re.compile(r"(`[^`]+`|\*\*[^*`]+\*\*)")  # `code` and **bold**, with their marks
 
 
 def _rows(text: str) -> list[str]:
     return text.replace("\r\n", "\n").strip("\n").split("\n") if text.strip() else []
 
 
-def tool_words(started: ToolStarted) -> Line:
-    title = one_line(started.title or ", ".join(file.path for file in started.files), 100)
+def tool_words(started: ToolStarted, limit: int = 100) -> Line:
+    title = one_line(started.title or ", ".join(file.path for file in started.files), limit)
     return [(one_line(started.name, 40), BOLD), (f" {title}" if title else "", "")]
 
 

@@ -56,11 +56,11 @@ class PlainView:
 class LiveView:
     """A terminal: finished lines scroll by, below them the line being written and what goes on."""
 
-    def __init__(self, console: "Console", story: Story, *, scroll: bool = True) -> None:
+    def __init__(self, console: "Console", story: Story, *, scroll: bool = True, hint: str = "") -> None:
         from rich.live import Live
 
         self.console, self.story, self.scroll = console, story, scroll
-        self.agent = ""
+        self.agent, self.hint = "", hint or "ctrl-c cancels"
         self._since = time.monotonic()
         self._tools_since: dict[str, float] = {}
         self._live = Live(
@@ -112,7 +112,7 @@ class LiveView:
         doing = f"starting {self.agent}" if self.story.activity == "starting" else self.story.activity
         if self.story.step:
             doing += f": {self.story.step}"
-        words = (spoken_duration(now - self._since), self.story.usage, "ctrl-c cancels")
+        words = (spoken_duration(now - self._since), self.story.usage, self.hint)
         style = WARN if self.story.activity == "waiting" else ""
         return [(doing, style), (" · " + " · ".join(filter(None, words)), DIM)]
 
@@ -174,7 +174,7 @@ class ResultView:
             self.progress.stop()
 
 
-def choose_view(*, json: bool, events: bool, quiet: bool, verbose: bool, access: str = "") -> View:
+def choose_view(*, json: bool, events: bool, quiet: bool, verbose: bool, access: str = "", hint: str = "") -> View:
     """The view that the flags and the terminal ask for."""
     home = os.path.expanduser("~")
     if events:
@@ -187,7 +187,7 @@ def choose_view(*, json: bool, events: bool, quiet: bool, verbose: bool, access:
     if sys.stdout.isatty() and not _dumb():
         width = max(20, shutil.get_terminal_size().columns - 1)
         story = Story(access=access, home=home, verbose=verbose, width=width)
-        return LiveView(_console(sys.stdout), story)
+        return LiveView(_console(sys.stdout), story, hint=hint)
     return PlainView(sys.stdout, Story(access=access, home=home, verbose=verbose))
 
 

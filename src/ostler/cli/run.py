@@ -35,10 +35,22 @@ def _complete_who(ctx: click.Context, param: click.Parameter, incomplete: str) -
     return [name for name in (*AGENTS, *profiles) if name.startswith(incomplete)] if not ctx.params.get("words") else []
 
 
+def _complete_session(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from ostler.cli.sessions import complete_session
+
+    return complete_session(ctx, param, incomplete)
+
+
 @click.command(short_help="Run one turn with a coding agent.")
 @click.argument("words", nargs=-1, metavar="[AGENT|MODEL|PROFILE] [PROMPT | -]", shell_complete=_complete_who)
 @click.option("-C", "--folder", type=_FOLDER, metavar="FOLDER", help="Where the agent works (default: here).")
-@click.option("-s", "--session", metavar="SESSION", help="Continue this session: its id, beginning of id, or name.")
+@click.option(
+    "-s",
+    "--session",
+    metavar="SESSION",
+    shell_complete=_complete_session,
+    help="Continue this session: its id, beginning of id, or name.",
+)
 @click.option("-c", "--continue", "resume", is_flag=True, help="Continue the last session in this folder.")
 @click.option("-n", "--name", metavar="NAME", help="Give the new session a name.")
 @click.option("--agent-session", metavar="ID", help="Go on with a conversation that the agent's CLI keeps.")

@@ -110,7 +110,10 @@ def watch(session: str, events: bool, verbose: bool) -> int:
         await _follow(o, row, {"json": False, "quiet": False, "events": events, "verbose": verbose})
         return 0
 
-    return with_ostler(follow)
+    try:
+        return with_ostler(follow)
+    except KeyboardInterrupt:
+        return 130
 
 
 async def _follow(o: "Ostler", row: "Session", options: dict[str, Any]) -> None:
@@ -127,7 +130,8 @@ async def _follow(o: "Ostler", row: "Session", options: dict[str, Any]) -> None:
             if event.turn != turn or view is None:
                 turn = event.turn
                 began = o.store.turn(turn)
-                view = choose_view(**options, access=began.turn.access if began else row.access)
+                access = began.turn.access if began else row.access
+                view = choose_view(**options, access=access, hint="ctrl-c stops watching")
                 view.begin(row.agent)
             view.show(event)
             ended = o.store.turn(turn) if type(event).__name__ == "Ended" else None
