@@ -1,6 +1,7 @@
 import asyncio
 import os
 import signal
+import subprocess
 import time
 
 import pytest
@@ -81,7 +82,7 @@ async def test_a_daemon_without_a_mark_is_swept_when_it_can_only_be_ours(python,
     process = await python(strip, daemon_code + "daemon(sys.argv[1])", path)
     daemon = await until(lambda: pid_in(path))
     assert await process.wait() == Exit(code=0)
-    assert tree.unmarked(daemon)
+    assert tree.mark_of(daemon) is None
     assert [leaked.split()[0] for leaked in await process.sweep(0.05)] == [str(daemon)]
     assert gone(daemon)
 
@@ -97,6 +98,13 @@ async def test_ending_one_turn_leaves_another_alone(warden, env):
     assert tree.marked("test-two") == []
     one.release()
     two.release()
+
+
+async def test_a_marked_process_of_another_parent_ends_too(spawn, mark):
+    process = await spawn("sleep", "600")
+    stray = subprocess.Popen(["sleep", "600"], env={"OSTLER_TURN": mark})
+    assert await process.end((60, 60)) == Exit(signal=signal.SIGINT)
+    assert stray.wait() == -signal.SIGTERM
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -139,7 +147,9 @@ async def test_a_hook_that_ends_in_time_is_not_leaked(spawn, tmp_path):
     assert (tmp_path / "done").exists()
 
 
-async def test_a_grandchild_that_stays_is_named_and_killed(spawn, mark):
+@pytest.mark.parametrize("lists", [True, False], ids=["kernel lists children", "kernel does not"])
+async def test_a_grandchild_that_stays_is_named_and_killed(spawn, mark, monkeypatch, lists):
+    monkeypatch.setattr(tree, "LISTS", lists and tree.LISTS)
     process = await spawn("sh", "-c", "sleep 613 & setsid sleep 614 & exit 3")
     assert await process.wait() == Exit(code=3)
     leaked = await process.sweep(0.1)

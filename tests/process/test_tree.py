@@ -70,7 +70,7 @@ def test_marks_are_compared_whole(mark):
         assert tree.marked(mark) == [child.pid]
         assert tree.marked(mark[:-1]) == []
         assert tree.marked(mark, since=tree.identity(child.pid) + 1) == []
-        assert not tree.unmarked(child.pid)
+        assert tree.mark_of(child.pid) == mark
     finally:
         child.kill()
         child.wait()

@@ -1,10 +1,10 @@
 """One spawned process: waiting for it, writing to it, ending it with all that it started."""
 
 import asyncio
-import concurrent.futures.thread  # noqa: F401  # asyncio imports it late, when no descriptor may be left for that
 import os
 import signal
 from collections.abc import Callable, Mapping
+from concurrent.futures.thread import ThreadPoolExecutor
 from typing import TypeVar
 
 from ostler.process import tree
@@ -15,6 +15,8 @@ from ostler.words import Exit
 
 KILL_LIMIT = 5.0  # something in an uninterruptible sleep is left to the kernel
 POLL = 0.02
+# Walks of all processes go one after the other: several threads full of small calls starve the loop.
+WALKER = ThreadPoolExecutor(1, "ostler-walker")
 
 T = TypeVar("T")
 
@@ -81,34 +83,34 @@ class Process:
         The tree: the descendants seen before the first signal, and all that carry the mark. On cancel
         all is killed at once.
         """
-        seen: set[Member] = set()
+        seen = self._members()
         try:
-            seen |= await self._members()
             self.signal(signal.SIGINT)
-            if not await self._gone(seen, grace[0]):
+            gone = await self._gone(seen, grace[0])
+            if await self._strays(seen) or not gone:
                 self._signal_all(seen, signal.SIGTERM)
                 if not await self._gone(seen, grace[1]):
                     await self._kill(seen)
         except asyncio.CancelledError:
-            self._signal_all(seen | members(self._leader()), signal.SIGKILL)
+            self._signal_all(seen | self._members(), signal.SIGKILL)
             raise
         return self.exit or Exit(signal=signal.SIGKILL)
 
     async def sweep(self, grace: float = 0.5) -> tuple[str, ...]:
         """After the leader's exit: what it left behind may go by itself within `grace`, the rest is killed.
 
-        Returns "pid command" of each that had to be killed.
+        Returns "pid command" of each that had to be killed. On cancel it is killed at once.
         """
         if self._nothing_left():
             return ()
-        seen = await self._members()
+        seen = self._members()
         try:
             if not seen or await self._gone(seen, grace):
                 return ()
             leaked = tuple(tree.name(member) for member in sorted(living(seen)))
             await self._kill(seen)
         except asyncio.CancelledError:
-            self._signal_all(seen | members(self._leader()), signal.SIGKILL)
+            self._signal_all(seen | self._members(), signal.SIGKILL)
             raise
         return leaked
 
@@ -152,16 +154,29 @@ class Process:
     def _nothing_left(self) -> bool:
         """Cheap and sure: orphans become the warden's children, so if it has none but leaders there are none."""
         known = {process.pid for process in self._peers.values()}
-        children = tree.children(self.link.pid) if self.link.alive else None
-        return children is not None and children <= known
+        try:
+            return self.link.alive and all(tree.children(self.link.pid) <= known for _ in range(2))
+        except OSError:
+            return False
 
-    async def _members(self) -> set[Member]:
-        """Who belongs to us now, the leader excepted. A walk of /proc, so beside the loop."""
-        return await in_thread(members, self._leader())
-
-    def _leader(self) -> Leader:
+    def _members(self) -> set[Member]:
+        """Who belongs to us now, the leader excepted."""
+        others = {process.pid for process in self._peers.values()} - {self.pid}
         alone = not self._peers.keys() - {self.id}
-        return Leader(self.pid, self.exit is None, self.mark, self._born, self.link.pid, alone)
+        leader = Leader(self.pid, self.exit is None, self.mark, self.link.pid, frozenset(others), alone)
+        try:
+            return tree.members(leader)
+        except OSError:  # no descriptors left to look with; the warden still ends all in the end
+            return set()
+
+    async def _strays(self, seen: set[Member]) -> bool:
+        """Adds to `seen` those who carry our mark but descend from others (a job of `at`); whether there are any."""
+        try:
+            found = await in_thread(tree.trees_of, [self.mark], self._born)
+        except OSError:
+            return False
+        seen |= {member for member in found if member.pid != self.pid}
+        return bool(living(seen))
 
     async def _gone(self, seen: set[Member], limit: float) -> bool:
         """Waits until the leader and its tree are gone; adds to `seen` who joined meanwhile."""
@@ -170,7 +185,7 @@ class Process:
         await asyncio.wait([self._exited], timeout=limit)
         while self.exit is not None:
             if not living(seen):
-                joined = await self._members()
+                joined = self._members()
                 if not joined:
                     return True
                 seen |= joined
@@ -187,7 +202,7 @@ class Process:
             self._signal_all(seen, signal.SIGKILL)
             if await self._gone(seen, POLL):
                 return
-            seen |= await self._members()
+            seen |= self._members()
 
     def _signal_all(self, seen: set[Member], sig: int) -> None:
         self._signal(sig, group=True)
@@ -198,13 +213,6 @@ class Process:
             self.link.send(("signal", self.id, int(sig), group))
 
 
-def members(leader: Leader) -> set[Member]:
-    try:
-        return tree.members(leader)
-    except OSError:  # no descriptors left to look with; the warden still ends all in the end
-        return set()
-
-
 def living(seen: set[Member]) -> set[Member]:
     try:
         return tree.living(seen)
@@ -213,8 +221,8 @@ def living(seen: set[Member]) -> set[Member]:
 
 
 async def in_thread(work: Callable[..., T], *arguments: object) -> T:
-    """Beside the loop; within it when no thread can be had."""
+    """In the walker's thread; within the loop when no thread can be had."""
     try:
-        return await asyncio.to_thread(work, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(WALKER, work, *arguments)
     except RuntimeError:
         return work(*arguments)

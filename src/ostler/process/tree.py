@@ -6,12 +6,13 @@ import time
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from ostler.process.warden import Table, descendants, processes, read, stat
+from ostler.process.warden import descendants, processes, read, stat
 
 MARK = "OSTLER_TURN"
 TICKS = os.sysconf("SC_CLK_TCK")
-ENVIRON = 4 << 20  # more than execve takes
 GONE = b"ZXx"  # states of what only waits to be reaped
+# Kernels without CONFIG_PROC_CHILDREN keep no lists of children: there every walk is a walk of all.
+LISTS = os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
 
 
 class Member(NamedTuple):
@@ -27,9 +28,12 @@ class Leader(NamedTuple):
     pid: int
     lives: bool  # else its pid may be another's
     mark: str
-    born: int  # no process of its tree started before
     warden: int  # pid of the subreaper that inherits its orphans
-    alone: bool  # no other leader lives or is being started under that warden
+    others: frozenset[int]  # the other leaders that live under it
+    alone: bool  # no other leader lives or is being started
+
+
+# -- one process --------------------------------------------------------------------------------------
 
 
 def boot_id() -> str:
@@ -53,61 +57,14 @@ def gone(pid: int, start_time: int) -> bool:
     return identity(pid) != start_time
 
 
-def marked(mark: str, since: int = 0) -> list[int]:
-    """Processes with this mark in their environment, of those that started at `since` or later."""
-    return [pid for pid, found in processes().items() if found[3] >= since and carries(pid, mark)]
-
-
-def carries(pid: int, mark: str) -> bool:
-    """Whether its environment holds this mark."""
-    return f"\0{MARK}={mark}\0".encode() in environ(pid)
-
-
-def unmarked(pid: int) -> bool:
-    """Whether it lost every mark, or its environment is not ours to read."""
-    return f"\0{MARK}=".encode() not in environ(pid)
-
-
-def environ(pid: int) -> bytes:
-    return b"\0" + read(f"/proc/{pid}/environ", ENVIRON)
-
-
-def members(leader: Leader) -> set[Member]:
-    """The live tree of a leader, itself excepted: its descendants, the marked, the orphans of its session."""
-    table = processes()
-    young = [pid for pid, found in table.items() if found[3] >= leader.born and found[1] not in GONE]
-    roots = {pid for pid in young if carries(pid, leader.mark) or is_orphan(pid, leader, table)}
-    above = [leader.pid, *roots] if leader.lives else list(roots)
-    tree = roots.union(descendants(table, above)) - {leader.pid, leader.warden, os.getpid()}
-    return {Member(pid, table[pid][3]) for pid in tree if table[pid][1] not in GONE}
-
-
-def is_orphan(pid: int, leader: Leader, table: Table) -> bool:
-    """Whether an adopted process that lost its mark (`env -i`) can only be of this leader."""
-    parent, _, session, _ = table[pid]
-    if parent != leader.warden or pid == leader.pid:
-        return False
-    if session == leader.pid:
-        return True
-    # A child between clone and exec still shows the warden's own command and environment: look at
-    # the command first.
-    return leader.alone and command(pid) != command(leader.warden) and unmarked(pid)
-
-
-def children(pid: int) -> set[int] | None:
-    """Children of a single-threaded process without a walk; None where the kernel does not tell."""
-    path = f"/proc/{pid}/task/{pid}/children"
-    before = None
-    for _ in range(4):  # a child reaped during the read hides its neighbour: believe what is read twice
-        try:
-            with open(path, "rb") as file:
-                found = {int(child) for child in file.read().split()}
-        except OSError:
-            return None
-        if found == before:
-            return found
-        before = found
-    return None
+def mark_of(pid: int) -> str | None:
+    """The mark in its environment; None if it has none or is not ours to read."""
+    path = f"/proc/{pid}/environ"
+    environ = read(path, 1 << 16)
+    if len(environ) == 1 << 16:
+        environ = read(path, 4 << 20)  # more than execve takes
+    _, found, rest = (b"\0" + environ).partition(f"\0{MARK}=".encode())
+    return rest.partition(b"\0")[0].decode(errors="replace") if found else None
 
 
 def command(pid: int) -> str:
@@ -134,26 +91,94 @@ def send(those: Iterable[Member], number: int) -> None:
             pass
 
 
+# -- the tree of a leader -----------------------------------------------------------------------------
+
+
+def members(leader: Leader) -> set[Member]:
+    """The live tree of a leader, itself excepted: its descendants, and its orphans with theirs.
+
+    Costs what the tree is large, not the machine.
+    """
+    orphans = [pid for pid in children(leader.warden) if pid not in leader.others and is_orphan(pid, leader)]
+    return as_members([*orphans, *below([leader.pid, *orphans] if leader.lives else orphans)])
+
+
+def is_orphan(pid: int, leader: Leader) -> bool:
+    """Whether an adopted process is of this leader: by session, by mark, or since it can be of no other."""
+    found = stat(pid)
+    if found is None or pid == leader.pid:
+        return False
+    # A child between clone and exec still shows the warden's own command and environment, so the
+    # command is read before the mark.
+    newborn = leader.alone and command(pid) == command(leader.warden)
+    mark = mark_of(pid)
+    return found[2] == leader.pid or mark == leader.mark or (mark is None and leader.alone and not newborn)
+
+
+def below(roots: Iterable[int]) -> list[int]:
+    """All that descend from `roots`."""
+    if not LISTS:
+        return descendants(processes(), list(roots))
+    found: list[int] = []
+    todo = list(roots)
+    while todo:
+        born = children(todo.pop())
+        found += born
+        todo += born
+    return found
+
+
+def children(pid: int) -> set[int]:
+    """The children of all its threads. One reaped meanwhile may hide its neighbour: ask again to be sure."""
+    if not LISTS:
+        return {child for child, found in processes().items() if found[0] == pid}
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except (FileNotFoundError, ProcessLookupError):
+        return set()
+    return {int(child) for thread in threads for child in read_all(f"/proc/{pid}/task/{thread}/children").split()}
+
+
+def read_all(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
+
+
+def as_members(pids: Iterable[int]) -> set[Member]:
+    return {Member(pid, start) for pid in pids if pid != os.getpid() and (start := identity(pid)) is not None}
+
+
+# -- the marked, wherever they are --------------------------------------------------------------------
+
+
+def marked(mark: str, since: int = 0) -> list[int]:
+    """Processes with this mark in their environment, of those that started at `since` or later."""
+    return [pid for pid, found in processes().items() if found[3] >= since and mark_of(pid) == mark]
+
+
 def end_marked(marks: Collection[str], grace: float = 0.7, limit: float = 5.0) -> tuple[str, ...]:
     """Ends all that carry one of the marks, and their descendants: TERM, `grace`, KILL. Returns their names.
 
     For turns whose warden or ostler is dead. Blocks for at most `grace` + `limit` seconds.
     """
-    found = _marked_trees(marks)
-    names = tuple(sorted(name(member) for member in found))
+    found = trees_of(marks)
+    names = tuple(name(member) for member in sorted(found))
     send(found, signal.SIGTERM)
     kill_at = time.monotonic() + grace
     while found and time.monotonic() < kill_at + limit:
         if time.monotonic() >= kill_at:
             send(found, signal.SIGKILL)
         time.sleep(0.01)
-        found = living(found) or _marked_trees(marks)
+        found = living(found) or trees_of(marks)
     return names
 
 
-def _marked_trees(marks: Collection[str]) -> set[Member]:
+def trees_of(marks: Collection[str], since: int = 0) -> set[Member]:
+    """All that carry one of the marks, with their descendants; never ourselves."""
     table = processes()
-    wanted = [f"\0{MARK}={mark}\0".encode() for mark in marks]
-    roots = {pid for pid in table if pid != os.getpid() and any(entry in environ(pid) for entry in wanted)}
-    tree = roots.union(descendants(table, list(roots))) - {os.getpid()}
-    return {Member(pid, table[pid][3]) for pid in tree if table[pid][1] not in GONE}
+    roots = [pid for pid, found in table.items() if found[3] >= since and mark_of(pid) in marks]
+    roots = [pid for pid in roots if pid != os.getpid()]
+    return as_members([*roots, *descendants(table, roots)])
