@@ -183,7 +183,7 @@ def test_every_field_can_be_set(place: Place) -> None:
         models={"gpt-*": "cursor"},
         env={"CI": "1"},
         commands={
-            "claude": ("~/bin/claude",),
+            "claude": (f"{place.home}/bin/claude",),
             "codex": ("node", "lib/codex.js"),
             "gemini": (f"{config}/gemini",),
         },
@@ -241,7 +241,7 @@ def test_every_variable(place: Place) -> None:
         config="private",
         lean=True,
         only="script",
-        scenario="s.toml",
+        scenario=os.path.abspath("s.toml"),
         home=f"{place.project}/.ostler",
         project=str(place.project),
     )

@@ -39,7 +39,13 @@ def load_settings(
     values, sources = _merged(layers)
     settings: Settings = msgspec.convert(values, Settings)
     root = project_root(folder, project_file)
-    settings = msgspec.structs.replace(settings, home=_state_folder(settings, environ, root), project=root)
+    settings = msgspec.structs.replace(
+        settings,
+        home=_state_folder(settings, environ, root),
+        project=root,
+        commands={name: (_expanded(argv[0], environ), *argv[1:]) for name, argv in settings.commands.items()},
+        scenario=os.path.abspath(settings.scenario) if settings.scenario else "",  # agents start elsewhere
+    )
     return Loaded(settings=settings, notices=tuple(notices), sources=sources, project_file=project_file)
 
 
@@ -151,9 +157,11 @@ def _state_folder(settings: Settings, environ: Mapping[str, str], root: str) -> 
         return user_state_folder(environ)
     if settings.state == "project":
         return os.path.join(root, ".ostler")
-    if settings.state.startswith("~/"):
-        return os.path.join(home_of(environ), settings.state[2:])
-    return os.path.normpath(os.path.join(root, settings.state))
+    return os.path.normpath(os.path.join(root, _expanded(settings.state, environ)))
+
+
+def _expanded(path: str, environ: Mapping[str, str]) -> str:
+    return os.path.join(home_of(environ), path[2:]) if path.startswith("~/") else path
 
 
 def user_state_folder(environ: Mapping[str, str]) -> str:
