@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from ostler.agents import AGENTS
 from ostler.agents.adapter import Agent, Reader, Record
 from ostler.agents.script import AGENT, ScriptReader
 from ostler.errors import OstlerError
 from ostler.testing import ScriptedAgent, assert_conforms, check_adapter
 from ostler.words import AnyEvent, Ended, Exit, Host, Launch, Notice, Turn, Verdict
 
+CAPTURES = Path(__file__).parent.parent / "captures"
 SCENES: dict[str, list[dict[str, Any]]] = {
     "words": [{"think": "let me see"}, {"stream": "some words here"}, {"say": "whole"}],
     "only-deltas": [{"stream": {"text": "never whole here", "whole": False}}],
@@ -57,6 +59,10 @@ def test_without_captures_it_says_what_was_not_checked() -> None:
 
 def test_the_same_seed_gives_the_same_report(captures: Path) -> None:
     assert check_adapter(AGENT, captures, seed=7) == check_adapter(AGENT, captures, seed=7)
+
+
+def test_what_stands_after_two_dashes_is_literal(captures: Path) -> None:
+    assert_conforms(launching(lambda turn, host, launch: arguments("--", turn.prompt)(launch)), captures)
 
 
 # -- adapters that break one rule each -----------------------------------------------------------------
@@ -220,11 +226,6 @@ BROKEN: list[tuple[str, str, Agent]] = [
     ("literal", "the prompt in argv", launching(lambda turn, host, launch: arguments(turn.prompt)(launch))),
     (
         "literal",
-        "the prompt after --",
-        launching(lambda turn, host, launch: arguments("--", turn.prompt)(launch)),
-    ),
-    (
-        "literal",
         "the model apart from its flag",
         launching(lambda turn, host, launch: arguments("--model", turn.model or "x")(launch)),
     ),
@@ -271,3 +272,10 @@ def test_a_broken_adapter_is_found(rule: str, agent: Agent, captures: Path) -> N
     assert rule in {finding.rule for finding in report.findings}, str(report)
     with pytest.raises(AssertionError, match="does not conform"):
         assert_conforms(agent, captures)
+
+
+@pytest.mark.parametrize("name", sorted(AGENTS))
+@pytest.mark.parametrize("seed", range(3))
+def test_the_adapters_of_ostler_conform(name: str, seed: int, captures: Path) -> None:
+    recorded = captures if name == "script" else CAPTURES / name
+    assert_conforms(AGENTS[name], recorded if recorded.is_dir() else None, seed=seed)

@@ -11,7 +11,7 @@ the rules that need a real stream are skipped, and the report says so.
     repeatable  the same turn gives the same launch, the same records the same events
     pure        no file, process or socket is touched
     files       private files stay under Host.private, files for the folder are plain names
-    literal     prompt, model, ids, system prompt and tool names never stand as arguments of their own
+    literal     prompt, model, ids, system prompt and tool names never stand as arguments of their own before `--`
     carried     what a turn asks for is somewhere in the launch
     survives    no record, however odd, raises
     events      events can be written down, and say nothing that is ostler's to say
@@ -254,20 +254,26 @@ def _check_literal(agent: Agent, turn: Turn, host: Host, ledger: Ledger) -> None
         plain = _launch(agent, way("qwxplain"), host, ledger)
         usual = plain.argv if plain else ()
         if what == "prompt":
-            bare = [arg for arg in usual if "qwxplain" in arg and not re.match(r"--[\w-]+=", arg)]
+            bare = [arg for arg in _options(usual) if "qwxplain" in arg and not re.match(r"--[\w-]+=", arg)]
             ledger.expect("literal", not bare, "the prompt is an argument of its own")
         for text in HOSTILE:
             launch = _launch(agent, way(text), host, ledger)
             if launch is not None:
-                loose = _stands_alone(launch.argv, text, usual, to_the_end=what == "prompt")
+                loose = _stands_alone(launch.argv, text, usual)
                 ledger.expect("literal", not loose, f"{what} {text!r} is an argument of its own: {launch.argv!r}")
 
 
-def _stands_alone(argv: tuple[str, ...], text: str, usual: tuple[str, ...], *, to_the_end: bool) -> bool:
-    """Whether an agent's parser could take `text` for an argument. After `--` only the prompt is searched for."""
-    args = argv[1:]
-    if not to_the_end and "--" in args and text != "--":
-        args = args[: args.index("--")]
-    if args.count(text) > usual.count(text):
+def _stands_alone(argv: tuple[str, ...], text: str, usual: tuple[str, ...]) -> bool:
+    """Whether an agent's parser could take `text` for an argument or an option."""
+    if text == "--":
+        return text in argv and text not in usual
+    args = _options(argv)
+    if args.count(text) > _options(usual).count(text):
         return True
     return len(text.strip("-")) > 0 and any(arg.startswith(text) and arg not in usual for arg in args)
+
+
+def _options(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """The arguments up to `--`: beyond it a parser takes everything as it is."""
+    args = argv[1:]
+    return args[: args.index("--")] if "--" in args else args
