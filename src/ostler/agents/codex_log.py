@@ -61,7 +61,7 @@ class ToolLog:
 
 def without_log(stderr: str) -> str:
     """What codex said itself: its log holds numbers and outputs that tell nothing of why a turn failed."""
-    return _RECORD.sub("", stderr)
+    return _RECORD.sub("", stderr).replace("Reading additional input from stdin...\n", "")
 
 
 def _command(arguments: str) -> str:

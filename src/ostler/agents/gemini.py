@@ -113,15 +113,16 @@ def _prompt(turn: Turn) -> tuple[bytes, tuple[str, ...]]:
     """
     if turn.command:
         return turn.prompt.encode(), ()
-    prompt, notices = MENTION.sub(r"\\@", turn.prompt), []
-    if prompt != turn.prompt:
-        notices.append("gemini takes @name for a file to read: it was sent as \\@name")
+    whole, notices = turn.prompt, []
     if turn.system and turn.first:  # GEMINI_SYSTEM_MD would replace gemini's own
-        prompt = MENTION.sub(r"\\@", turn.system) + "\n\n" + prompt
+        whole = f"{turn.system}\n\n{whole}"
         notices.append("the system prompt was put before the first prompt")
+    whole = with_attachments(whole, [a for a in turn.attachments if a.content is not None])
+    prompt = MENTION.sub(r"\\@", whole)
+    if prompt != whole:
+        notices.append("gemini takes @name for a file to read: it was sent as \\@name")
     if prompt.startswith("/"):
         prompt = "\n" + prompt
-    prompt = with_attachments(prompt, [a for a in turn.attachments if a.content is not None])
     if named := [_mention(turn, a) for a in turn.attachments if a.content is None]:
         prompt += "\n\nAttached files:\n" + "\n".join(f"- {name}" for name in named)
     return prompt.encode(), tuple(notices)
@@ -246,16 +247,15 @@ class GeminiReader(Reader):
     def _denial(self, tool: ToolStarted, error: Record) -> Denial | None:
         """A tool that the access takes away is not offered to the model, which may call it all the same."""
         kind, message = text(error.get("type")), text(error.get("message"))
+        if not message:
+            return None
         if message.startswith("Path not in workspace"):
             wider: Access | None = None if self.turn.access == "full" else "full"  # by a command, even then
             return Denial(tool=tool.name, target=tool.title, access=wider, reason="outside of the folder")
-        if kind not in ("tool_not_registered", "policy_violation"):
+        taken = _matches(tool.name, REFUSED[self.turn.access])
+        if not taken and kind != "policy_violation":
             return None
-        wider = next((a for a in MODES if not _matches(tool.name, REFUSED[a])), None)
-        if wider == self.turn.access:
-            wider = None  # refused by the user's own rules, or no such tool
-        if wider is None and kind == "tool_not_registered":
-            return None
+        wider = next(a for a in MODES if not _matches(tool.name, REFUSED[a])) if taken else None
         return Denial(tool=tool.name, target=tool.title, access=wider, reason=message)
 
     def _result(self, record: Record) -> None:

@@ -1,0 +1,524 @@
+"""codex: verdicts of recorded cases, event lists by hand, whole command lines, and what must not pass as success."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ostler.agents.codex import AGENT, PROMPT_LIMIT
+from ostler.agents.codex_log import FILTER
+from ostler.errors import OstlerError
+from ostler.testing import assert_conforms
+from ostler.words import (
+    AnyEvent,
+    Attachment,
+    Denial,
+    Exit,
+    FileChange,
+    Host,
+    Launch,
+    Limited,
+    Notice,
+    Plan,
+    PlanStep,
+    Problem,
+    Raw,
+    Started,
+    Text,
+    Thought,
+    ToolEnded,
+    ToolStarted,
+    Turn,
+    Usage,
+    Verdict,
+)
+
+CAPTURES = Path(__file__).parent.parent / "captures"
+EXPECTED = {
+    name.partition("/")[2]: wanted
+    for name, wanted in json.loads((CAPTURES / "expected.json").read_text()).items()
+    if name.startswith("codex/")
+}
+RECORDED = sorted(p.stem for p in (CAPTURES / "codex").glob("*.ndjson") if not p.stem.endswith((".hooks", ".trace")))
+ID = "01a1e199-6d02-7c42-8e83-d99da6bc007f"
+HOST = Host(executable="/bin/codex", private="/run/private", home="/home/ann")
+FINAL = "All done. The tool ran and this is the final answer."
+UNKNOWN_MODEL = (
+    "Model metadata for `gpt-5-fake` not found. Defaulting to fallback metadata; "
+    "this can degrade performance and cause issues."
+)
+QUIET_LOG = '--config=shell_environment_policy.set.RUST_LOG=""'
+READ = ("--sandbox=read-only", '--config=approval_policy="never"', "--ignore-rules")
+
+
+def a_turn(**fields: object) -> Turn:
+    given = {"id": "t1", "session": "s1", "agent": "codex", "prompt": "hello", "folder": "/work", **fields}
+    return Turn(**given)
+
+
+def play(stdout: bytes, stderr: str = "", code: int = 0, turn: Turn | None = None) -> tuple[list[AnyEvent], Verdict]:
+    """Events and verdict of a whole recorded turn; a negative code is a signal."""
+    reader = AGENT.reader(turn or a_turn())
+    events = [event for line in stdout.splitlines() for event in reader.read_line(line)]
+    events += [event for line in stderr.splitlines() for event in reader.read_stderr(line)]
+    events += reader.flush()
+    return events, reader.end(Exit(code=code) if code >= 0 else Exit(signal=-code), stderr)
+
+
+def recorded(case: str, turn: Turn | None = None) -> tuple[list[AnyEvent], Verdict]:
+    base = CAPTURES / "codex" / case
+    stderr = base.with_name(f"{case}.stderr.txt")
+    meta = json.loads(base.with_name(f"{case}.meta.json").read_text())
+    said = stderr.read_text() if stderr.exists() else ""
+    return play(base.with_name(f"{case}.ndjson").read_bytes(), said, meta["exit_code"], turn)
+
+
+def dialog(case: str) -> tuple[list[AnyEvent], Verdict]:
+    return play((CAPTURES / "dialogs" / "codex" / f"{case}.ndjson").read_bytes())
+
+
+def lines(*records: object) -> bytes:
+    return b"\n".join(json.dumps(record).encode() for record in records)
+
+
+# -- captures ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", EXPECTED)
+def test_the_verdict_of_every_case(case: str) -> None:
+    wanted = EXPECTED[case]
+    _, verdict = recorded(case)
+    assert ("ok" if verdict.outcome == "done" else "error") == wanted["status"]
+    assert verdict.agent_session == wanted["agent_session"]
+    assert (verdict.error is None) == (wanted["status"] == "ok")
+    if "text" in wanted:
+        assert verdict.text == wanted["text"]
+    if "kind" in wanted:
+        assert verdict.error is not None and verdict.error.kind == wanted["kind"]
+
+
+@pytest.mark.parametrize("case", RECORDED)
+def test_every_capture_closes_its_tools_and_is_understood(case: str) -> None:
+    events, verdict = recorded(case)
+    started = [e.id for e in events if isinstance(e, ToolStarted)]
+    assert started == [e.id for e in events if isinstance(e, ToolEnded)]
+    assert [e for e in events if isinstance(e, Raw)] == []
+    assert verdict.text == next((e.text for e in reversed(events) if isinstance(e, Text)), "")
+
+
+def test_conforms() -> None:
+    assert_conforms(AGENT, captures=CAPTURES / "codex")
+
+
+def test_events_of_a_patch() -> None:
+    changes = (FileChange(path="/workspace/README.md"), FileChange(path="/workspace/added.txt", change="add"))
+    events, verdict = dialog("exec-filechange-shell-heredoc")
+    assert events == [
+        Started(agent="codex", agent_session=ID, folder="/work"),
+        Notice(text=UNKNOWN_MODEL, code="warning"),
+        Text(text="I will run one tool now.", id="item_1"),
+        ToolStarted(id="item_2", name="file_change", title="/workspace/README.md, /workspace/added.txt", files=changes),
+        ToolEnded(id="item_2", files=changes),
+        Text(text=FINAL, id="item_3"),
+    ]
+    usage = Usage(input_tokens=2468, output_tokens=112, cached_tokens=2000, reasoning_tokens=16)
+    assert verdict == Verdict(
+        outcome="done",
+        evidence=("turn.completed",),
+        text=FINAL,
+        agent_session=ID,
+        usage=usage,
+        cumulative=True,
+    )
+
+
+def test_events_of_a_failing_command() -> None:
+    events, _ = recorded("readonly-false")
+    command = "/bin/bash -lc false"
+    assert events == [
+        Started(agent="codex", agent_session="01a1e178-54ed-7231-9075-825470a052e1", folder="/work"),
+        Notice(text=UNKNOWN_MODEL, code="warning"),
+        Text(text="I will run one tool now.", id="item_1"),
+        ToolStarted(id="item_2", name="command_execution", title="false", input={"command": command}),
+        ToolEnded(id="item_2", ok=False, exit_code=1),
+        Text(text=FINAL, id="item_3"),
+    ]
+
+
+def test_events_of_retries_and_their_end() -> None:
+    events, verdict = recorded("error-429")
+    last = "exceeded retry limit, last status: 429 Too Many Requests"
+    assert events[2:] == [
+        Limited(error="limited", message=f"Reconnecting... 1/1 ({last})", attempt=1),
+        Notice(text=last, code="error", quiet=True),
+    ]
+    assert verdict.error == Problem(kind="limited", message=last)
+    assert (verdict.outcome, verdict.evidence) == ("failed", ("turn.failed",))
+
+
+def test_waiting_for_the_network_is_told_each_time() -> None:
+    events, _ = recorded("error-refused")
+    message = "Reconnecting... waiting for network (Connection failed: error sending request)"
+    assert events[2:] == [Limited(error="overloaded", message=message)] * 4
+
+
+def test_a_broken_stream_is_the_servers_trouble() -> None:
+    assert recorded("stream-cut")[1].error == Problem(
+        kind="overloaded",
+        message="stream disconnected before completion: Transport error: network error: error decoding response body",
+    )
+
+
+def test_the_servers_words_are_taken_out_of_its_json() -> None:
+    assert recorded("error-400")[1].error == Problem(kind="bad_request", message="scripted 400 from the fake server")
+
+
+# -- items that no capture has ----------------------------------------------------------------------
+
+
+def item(phase: str, **fields: object) -> dict[str, object]:
+    return {"type": f"item.{phase}", "item": {"id": "i1", **fields}}
+
+
+def test_a_thought_and_a_plan_told_once_for_each_change() -> None:
+    one, two = {"text": "one", "completed": True}, {"text": "two", "completed": False}
+    events, _ = play(
+        lines(
+            item("completed", type="reasoning", text="hm"),
+            item("started", type="todo_list", items=[{**one, "completed": False}, two]),
+            item("updated", type="todo_list", items=[one, two]),
+            item("completed", type="todo_list", items=[one, two]),
+        )
+    )
+    assert events == [
+        Thought(text="hm", id="i1"),
+        Plan(steps=(PlanStep(text="one"), PlanStep(text="two"))),
+        Plan(steps=(PlanStep(text="one", status="done"), PlanStep(text="two"))),
+    ]
+
+
+def test_an_mcp_tool_that_ran_is_said_to_be_unconfined() -> None:
+    call = {"type": "mcp_tool_call", "server": "w", "tool": "scribble", "arguments": {"path": "/x"}}
+    result = {"content": [{"type": "text", "text": "wrote it"}], "structured_content": None}
+    stream = lines(
+        item("started", **call, status="in_progress"),
+        item("completed", **call, status="completed", result=result, error=None),
+    )
+    started = ToolStarted(id="i1", name="w.scribble", title="/x", input={"path": "/x"})
+    told = Notice(text="w.scribble ran unconfined, as every MCP server does", code="unconfined")
+    assert play(stream)[0] == [started, ToolEnded(id="i1", output="wrote it"), told]
+    assert play(stream, turn=a_turn(access="full"))[0] == [started, ToolEnded(id="i1", output="wrote it")]
+
+
+def test_an_mcp_tool_that_needs_approval_was_denied() -> None:
+    said = "MCP tool call requires approval, but approval policy is never"
+    call = {"type": "mcp_tool_call", "server": "w", "tool": "scribble", "arguments": {"path": "/x"}}
+    events, verdict = play(lines(item("completed", **call, status="failed", error={"message": said})))
+    assert events[1:] == [ToolEnded(id="i1", ok=False, output=said, denied=True)]
+    assert verdict.denied == (Denial(tool="w.scribble", target="/x", access="write", reason=said),)
+
+
+def test_without_a_sandbox_commands_are_refused_and_it_is_said() -> None:
+    said = "bwrap: Creating new namespace failed\n"
+    call = {"type": "command_execution", "command": "/bin/bash -lc 'ls /'", "aggregated_output": said}
+    events, verdict = play(lines(item("completed", **call, exit_code=1, status="failed")))
+    why = "codex could not set up its sandbox"
+    assert events[1:] == [
+        ToolEnded(id="i1", ok=False, output=said, exit_code=1, denied=True),
+        Notice(text=f"{why}: {said.strip()}", code="no_sandbox"),
+    ]
+    assert verdict.denied == (Denial(tool="command_execution", target="ls /", access="full", reason=why),)
+
+
+def test_a_web_search_and_an_item_that_nobody_knows() -> None:
+    odd = item("completed", type="hologram", depth=3)
+    events, _ = play(lines(item("completed", type="web_search", query="hay", status="completed"), odd))
+    found = ToolStarted(id="i1", name="web_search", title="hay", input={"query": "hay"})
+    assert events == [found, ToolEnded(id="i1"), Raw(record=odd)]
+
+
+# -- what the sandbox refused -----------------------------------------------------------------------
+
+TAIL = " mcp_server= mcp_server_origin= event.timestamp=2026-11-16T00:26:57.711Z model=gpt-5.5 slug=gpt-5.5"
+
+
+def log(event: str, fields: str) -> str:
+    return f'2026-11-16T00:26:57.710406Z  INFO codex_otel.log_only: event.name="codex.{event}" {fields}'
+
+
+def refused_command(id: str, command: str) -> str:
+    arguments = json.dumps({"cmd": command})
+    return "\n".join(
+        [
+            log("sandbox_outcome", f"tool_name=exec_command call_id={id} outcome=denied initial_duration_ms=53"),
+            log("tool_result", f"tool_name=exec_command call_id={id} success=true arguments={arguments} output=Chunk"),
+            "Process exited with code 1",
+            "touch: cannot touch 'x': Read-only file system",
+            TAIL,
+        ]
+    )
+
+
+def refused_patch(reason: str) -> str:
+    return "\n".join(
+        [
+            log("tool_result", "tool_name=apply_patch call_id=c2 success=false arguments=*** Begin Patch"),
+            "*** Add File: a b.txt",
+            "+one output=two",
+            "*** Update File: c.txt",
+            f"*** End Patch output={reason}{TAIL}",
+            f"2026-11-16T00:26:57.710406Z ERROR codex_core::tools::router: error={reason}",
+        ]
+    )
+
+
+DONE = lines({"type": "thread.started", "thread_id": ID}, {"type": "turn.completed", "usage": {}})
+
+
+def test_a_refused_command_is_found_in_the_log() -> None:
+    events, verdict = play(DONE, refused_command("c1", "touch 'x output=y'\nls"))
+    title, why = "touch 'x output=y'", "the sandbox refused it"
+    assert events[1:] == [
+        ToolStarted(id="c1", name="command_execution", title=title),
+        ToolEnded(id="c1", ok=False, output=why, denied=True),
+    ]
+    assert verdict.outcome == "done"
+    assert verdict.denied == (Denial(tool="command_execution", target=title, access="write", reason=why),)
+
+
+def test_a_refused_patch_is_found_in_the_log() -> None:
+    why = "patch rejected: writing outside of the project; rejected by user approval settings"
+    _, verdict = play(DONE, refused_patch(why), turn=a_turn(access="write"))
+    assert verdict.denied == (Denial(tool="file_change", target="a b.txt, c.txt", access="full", reason=why),)
+
+
+def test_a_patch_that_does_not_apply_was_not_refused() -> None:
+    _, verdict = play(DONE, refused_patch("apply_patch verification failed: Failed to read file to update"))
+    assert verdict.denied == ()
+
+
+def test_a_request_to_leave_the_sandbox_needs_full_access() -> None:
+    why = "approval policy is Never; reject command"
+    arguments = json.dumps({"cmd": "make install", "sandbox_permissions": "require_escalated"})
+    said = f"tool_name=exec_command call_id=c3 success=false arguments={arguments} output={why}{TAIL}"
+    _, verdict = play(DONE, log("tool_result", said))
+    assert verdict.denied == (Denial(tool="command_execution", target="make install", access="full", reason=why),)
+
+
+def test_a_command_that_the_sandbox_stopped_late_has_an_item() -> None:
+    said = "touch: cannot touch 'x': Read-only file system\n"
+    call = {"type": "command_execution", "command": "touch x", "aggregated_output": said, "exit_code": 1}
+    stream = lines(item("completed", **call, status="failed"))
+    denial = Denial(tool="command_execution", target="touch x", access="write", reason="Read-only file system")
+    assert play(stream)[1].denied == (denial,)
+    assert play(stream, turn=a_turn(access="full"))[1].denied == ()
+
+
+def test_a_log_tells_nothing_of_why_a_turn_failed() -> None:
+    stderr = refused_command("c1", "sleep 500") + "\nError: something 429 unheard of\n"
+    assert play(b"", refused_command("c1", "curl 401"), 1)[1].error == Problem(
+        kind="crashed", message="codex ended with exit code 1 and no result"
+    )
+    assert play(b"", stderr, 1)[1].error == Problem(kind="limited", message="Error: something 429 unheard of")
+
+
+# -- honesty ----------------------------------------------------------------------------------------
+
+
+def test_a_bad_name_that_began_a_new_thread_is_not_found() -> None:
+    begun = json.loads((CAPTURES / "codex" / "resume-bad-name.ndjson").read_bytes().splitlines()[0])["thread_id"]
+    _, verdict = recorded("resume-bad-name", a_turn(resume=True, agent_session=ID))
+    assert (verdict.outcome, verdict.agent_session) == ("failed", begun)
+    assert verdict.error is not None and verdict.error.kind == "not_found"
+
+
+def test_a_bad_id_is_not_found() -> None:
+    _, verdict = recorded("resume-bad-id", a_turn(resume=True, agent_session=ID))
+    assert verdict.error == Problem(
+        kind="not_found",
+        message="Error: thread/resume: thread/resume failed: no rollout found for thread id "
+        "11111111-2222-3333-4444-555555555555 (code -32600)",
+        hint="Start a new session",
+    )
+
+
+def test_a_good_resume_and_a_fork_are_done() -> None:
+    same = recorded("resume-2-by-id")[1].agent_session
+    assert recorded("resume-2-by-id", a_turn(resume=True, agent_session=same))[1].outcome == "done"
+    assert recorded("fork", a_turn(resume=True, fork=True, agent_session=same))[1].outcome == "done"
+
+
+def test_exit_0_without_a_result_is_unproven() -> None:
+    half = (CAPTURES / "codex" / "turn-bypass.ndjson").read_bytes().splitlines()
+    _, verdict = play(b"\n".join(half[:-1]))
+    assert (verdict.outcome, verdict.error) == (
+        "unproven",
+        Problem(kind="unproven", message="codex ended without a result"),
+    )
+    assert verdict.text == FINAL
+
+
+def test_a_half_line_is_kept_and_proves_nothing() -> None:
+    whole = (CAPTURES / "codex" / "turn-bypass.ndjson").read_bytes().rstrip()
+    events, verdict = play(whole[:-5])
+    assert verdict.outcome == "unproven"
+    assert events[-1] == Raw(line=whole[:-5].splitlines()[-1].decode())
+
+
+def test_success_with_a_bad_exit_code_is_a_crash() -> None:
+    assert play(DONE, code=3)[1].outcome == "crashed"
+    assert play(DONE, code=-9)[1].outcome == "crashed"
+
+
+def test_warnings_that_look_like_errors_do_not_fail_a_turn() -> None:
+    events, verdict = recorded("hooks-http")
+    assert verdict.outcome == "done"
+    assert [e.code for e in events if isinstance(e, Notice)] == ["warning"] * 4
+
+
+@pytest.mark.parametrize(
+    ("case", "problem"),
+    [
+        ("output-schema-bad-file", ("bad_request", "Failed to read output schema file /nope.json")),
+        ("strict-config", ("bad_request", "Error loading config.toml: unknown configuration field")),
+        ("stdin-1.1MB", ("bad_request", "Error: turn/start: turn/start failed: Input exceeds the maximum length")),
+        ("no-key", ("unauthenticated", "Missing environment variable: `FAKE_KEY`.")),
+        ("native-sigterm-mid-text", ("crashed", "codex was ended by signal 15")),
+        ("native-sigint-mid-text", ("crashed", "codex ended with exit code 1 and no result")),
+    ],
+)
+def test_what_is_said_of_other_ends(case: str, problem: tuple[str, str]) -> None:
+    error = recorded(case)[1].error
+    assert error is not None
+    assert (error.kind, error.message[: len(problem[1])]) == problem
+
+
+# -- launch -----------------------------------------------------------------------------------------
+
+
+def test_the_default_launch() -> None:
+    assert AGENT.launch(a_turn(prompt="--version"), HOST) == Launch(
+        argv=("/bin/codex", "exec", "--json", "--skip-git-repo-check", *READ, QUIET_LOG, "-"),
+        stdin=b"--version",
+        env={"RUST_LOG": FILTER},
+    )
+
+
+@pytest.mark.parametrize(
+    ("access", "flags"),
+    [
+        ("read", READ),
+        (
+            "write",
+            (
+                "--sandbox=workspace-write",
+                '--config=approval_policy="never"',
+                "--ignore-rules",
+                "--config=sandbox_workspace_write.writable_roots=[]",
+                "--config=sandbox_workspace_write.network_access=false",
+            ),
+        ),
+        ("full", ("--sandbox=danger-full-access", '--config=approval_policy="never"')),
+    ],
+)
+def test_access_is_set_by_flags(access: str, flags: tuple[str, ...]) -> None:
+    launch = AGENT.launch(a_turn(access=access), HOST)
+    assert launch.argv == ("/bin/codex", "exec", "--json", "--skip-git-repo-check", *flags, QUIET_LOG, "-")
+
+
+def test_everything_at_once_stands_before_resume() -> None:
+    turn = a_turn(
+        prompt="go on",
+        model="--help",
+        system='Say "hay"\n\\ \x7f',
+        lean=True,
+        schema={"type": "object"},
+        first=False,
+        resume=True,
+        agent_session=ID,
+        env={"RUST_LOG": "debug"},
+        attachments=(
+            Attachment(path="/pics/a b.png", image=True),
+            Attachment(path="/pics/c,d.png", image=True),
+            Attachment(name="n.txt", content="inline"),
+        ),
+    )
+    assert AGENT.launch(turn, HOST) == Launch(
+        argv=(
+            *("/bin/codex", "exec", "--json", "--skip-git-repo-check", *READ),
+            "--model=--help",
+            "--config=features.plugins=false",
+            '--config=developer_instructions="Say \\"hay\\"\\n\\\\ \\u007f"',
+            "--output-schema=/run/private/schema.json",
+            "--image=/pics/a b.png",
+            *("resume", ID, "-"),
+        ),
+        stdin=b'go on\n\nAttached files:\n- /pics/c,d.png\n\n<file name="n.txt">\ninline\n</file>',
+        files={"/run/private/schema.json": b'{"type": "object"}'},
+    )
+
+
+def test_a_fork_names_its_origin() -> None:
+    launch = AGENT.launch(a_turn(resume=True, fork=True, agent_session=ID), HOST)
+    assert launch.argv[-3:] == ("fork", ID, "-")
+
+
+@pytest.mark.parametrize("name", ["my-thread", "--last", "", None, f"{ID} x"])
+def test_only_an_id_is_resumed(name: str | None) -> None:
+    with pytest.raises(OstlerError) as caught:
+        AGENT.launch(a_turn(resume=True, agent_session=name), HOST)
+    assert caught.value.kind == "bad_request"
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [a_turn(system="x" * 200_000), a_turn(system="short", resume=True, agent_session=ID)],
+    ids=["too long for an argument", "of an adopted conversation"],
+)
+def test_a_system_prompt_that_the_flag_cannot_carry_precedes_the_first_prompt(turn: Turn) -> None:
+    launch = AGENT.launch(turn, HOST)
+    assert launch.stdin == f"{turn.system}\n\nhello".encode()
+    assert launch.notices == ("the system prompt was put before the first prompt",)
+    assert not any("developer_instructions" in part for part in launch.argv)
+
+
+@pytest.mark.parametrize(
+    ("turn", "kind"),
+    [
+        (a_turn(prompt="x" * (PROMPT_LIMIT + 1)), "bad_request"),
+        (a_turn(tools_denied=("shell",)), "unsupported"),
+        (a_turn(command=True, prompt="/compact"), "unsupported"),
+    ],
+)
+def test_what_codex_cannot_do_is_refused_before_it_starts(turn: Turn, kind: str) -> None:
+    with pytest.raises(OstlerError) as caught:
+        AGENT.launch(turn, HOST)
+    assert caught.value.kind == kind
+
+
+def test_a_prompt_of_as_many_characters_as_codex_takes() -> None:
+    assert len(AGENT.launch(a_turn(prompt="é" * PROMPT_LIMIT), HOST).stdin) == 2 * PROMPT_LIMIT
+
+
+# -- conversations that codex keeps -----------------------------------------------------------------
+
+
+def test_a_kept_conversation_is_found() -> None:
+    def message(role: str, said: str) -> dict[str, object]:
+        return {
+            "type": "response_item",
+            "payload": {"type": "message", "role": role, "content": [{"type": "input_text", "text": said}]},
+        }
+
+    records = [
+        {"type": "session_meta", "payload": {"id": ID, "cwd": "/work"}},
+        message("user", "<environment_context>…</environment_context>"),
+        message("user", "mend the gate\nplease"),
+        message("user", "and the fence"),
+    ]
+    found = AGENT.conversation
+    assert found is not None
+    kept = found("rollout.jsonl", records)
+    assert kept is not None and (kept.id, kept.folder, kept.title) == (ID, "/work", "mend the gate")
+    assert found("rollout.jsonl", records[1:]) is None
+    assert found("rollout.jsonl", [{"type": "session_meta", "payload": {"id": "--last"}}]) is None
