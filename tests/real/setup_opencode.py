@@ -5,7 +5,8 @@ from pathlib import Path
 
 QUIRKS = {"prompt_bytes": 1 << 20, "deltas": False, "schema": "extracted"}
 
-ALLOW_ALL = {
+SCHEMA = {"$schema": "https://opencode.ai/config.json"}  # opencode itself writes it into a file without
+ALLOW_ALL = SCHEMA | {
     "permission": {"edit": "allow", "bash": {"*": "allow"}, "external_directory": "allow", "*": "allow"},
     "agent": {name: {"permission": {"*": "allow", "edit": "allow"}} for name in ("build", "plan", "general")},
 }
@@ -14,7 +15,7 @@ ALLOW_ALL = {
 def setup(home: Path, folder: Path, url: str, permissive: bool) -> dict[str, str]:
     options = {"baseURL": f"{url}/v1", "apiKey": "dummy-key-of-the-stable"}
     provider = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {"fake-model": {"name": "Fake"}}}
-    config = {"provider": {"fake": provider}, "model": "fake/fake-model", "share": "disabled"}
+    config = SCHEMA | {"provider": {"fake": provider}, "model": "fake/fake-model", "share": "disabled"}
     path = home / ".config" / "opencode" / "opencode.json"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(config | (ALLOW_ALL if permissive else {})))

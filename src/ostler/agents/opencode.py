@@ -33,12 +33,12 @@ SERVANTS = ("compaction", "title", "summary")  # agents that opencode itself cal
 # The last rule that matches wins, so what an agent of our own allows stands after all of the user's.
 # `**` refuses a call and tells it; `*` takes the tool away. Shell and subagents are taken away: the shell
 # tool asks for nothing on `> file`, and a subagent has the permissions of its own agent, not of its caller.
+# The web is taken away too: its rules know no patterns.
 READ: Rules = {
     "*": "deny",
     "read": {"*": "allow", "*.env": "deny", "*.env.*": "deny", "*.env.example": "allow"},
     **dict.fromkeys(("glob", "grep", "list", "skill", "todowrite", "todoread"), "allow"),
     "edit": {"**": "deny"},
-    "webfetch": {"**": "deny"},
     "external_directory": "deny",
 }
 RULES: dict[Access, Rules] = {
@@ -232,7 +232,7 @@ class OpencodeReader(Reader):
 
     def _refused(self, name: str, error: str) -> bool:
         if error.startswith("Model tried to call unavailable tool"):
-            return self.turn.access != "full" and name in ("bash", "task", "websearch", "codesearch")
+            return self.turn.access != "full" and name in ("bash", "task", "webfetch", "websearch")
         return error.startswith(("The user has specified a rule", "The user rejected permission"))
 
     def _remedy(self, name: str, input: Any) -> Access | None:
