@@ -384,6 +384,7 @@ def test_lists_of_tools() -> None:
     assert "--excluded-tools=bash,read_bash,stop_bash,list_bash,mine" in launched(tools_denied=("shell", "mine")).argv
     assert "--available-tools=view,mine" in launched(tools_allowed=("read", "mine")).argv
     # What read does not offer cannot be asked for.
+    assert "--available-tools=none" in launched(access="read", tools_allowed=("mine",)).argv
     assert "--available-tools=view" in launched(access="read", tools_allowed=("read", "mine")).argv
 
 

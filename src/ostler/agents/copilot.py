@@ -82,7 +82,8 @@ def _tools(turn: Turn) -> list[str]:
     if turn.tools_allowed:
         wanted = tool_names(AGENT, turn.tools_allowed)
         offered = [name for name in wanted if name in OFFERED or turn.access == "full"]
-    flags = [f"--available-tools={','.join(offered)}"] if offered or turn.tools_allowed else []
+    # An empty list would be no list.
+    flags = [f"--available-tools={','.join(offered) or 'none'}"] if offered or turn.tools_allowed else []
     if turn.tools_denied:
         flags.append(f"--excluded-tools={','.join(tool_names(AGENT, turn.tools_denied))}")
     return flags
@@ -119,7 +120,7 @@ def _literal(turn: Turn) -> str:
 def _notices(turn: Turn) -> tuple[str, ...]:
     if turn.access != "write":
         return ()
-    return ("copilot cannot keep a shell to the folder: it has none. For commands, run again with --access full",)
+    return ("copilot cannot keep its shell to the folder, so it has none; for commands, run again with --access full",)
 
 
 # Killed (SIGKILL) before one of these, copilot knows nothing of the conversation; after, it resumes it.

@@ -106,7 +106,7 @@ def _rules(turn: Turn) -> Rules:
 def _notices(turn: Turn) -> tuple[str, ...]:
     if turn.access != "write":
         return ()
-    return ("opencode cannot keep a shell to the folder: it has none. For commands, run again with --access full",)
+    return ("opencode cannot keep its shell to the folder, so it has none; for commands, run again with --access full",)
 
 
 # -- reading ----------------------------------------------------------------------------------------
