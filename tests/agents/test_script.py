@@ -51,9 +51,7 @@ def turn(**fields: Any) -> Turn:
     return Turn(**{"id": "t1", "session": "k1", "agent": "script", "prompt": "do it", "folder": "/f"} | fields)
 
 
-def read(
-    records: list[dict[str, Any]], exit: Exit | None = FINE, **fields: Any
-) -> tuple[list[AnyEvent], Verdict]:
+def read(records: list[dict[str, Any]], exit: Exit | None = FINE, **fields: Any) -> tuple[list[AnyEvent], Verdict]:
     reader = ScriptReader(turn(**fields))
     events = [event for record in records for event in reader.read(record)]
     return events + reader.flush(), reader.end(exit, "")

@@ -1,6 +1,7 @@
 """The descriptors of a process: its pipes or terminal, and the writing of its input."""
 
 import asyncio
+import fcntl
 import os
 import termios
 from collections import deque
@@ -65,10 +66,19 @@ def open_pipes(stdin: bool, opened: list[int]) -> Ends:
         opened.append(source)
     out, their_out = pipe()
     err, their_err = pipe()
+    _widen(out)
     for fd in (sink, out, err):
         if fd is not None:
             os.set_blocking(fd, False)
     return Ends((source, their_out, their_err), sink, out, err)
+
+
+def _widen(pipe: int) -> None:
+    """Room for 1 MiB: gemini exits without waiting for what it wrote, and loses what the pipe cannot hold."""
+    try:
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 1 << 20)
+    except OSError:
+        pass  # the user's pipes are full, or the system allows less: the usual size has to do
 
 
 def close_all(fds: list[int]) -> None:

@@ -4,6 +4,7 @@ Here agents and processes meet: bytes become lines, lines records, records event
 """
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -115,6 +116,7 @@ def _place(attempt: Attempt) -> tuple[str, ...]:
     placed: list[str] = []
     try:
         for path, data in attempt.launch.files.items():
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
             write_private(path, data)
             placed.append(path)
         for name, text in attempt.launch.folder_files.items():

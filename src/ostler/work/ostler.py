@@ -27,6 +27,7 @@ from ostler.work.sessions import LiveSession, choose, expires, new_session_id
 from ostler.work.turn import TurnRun
 
 _POLL = 0.05
+_PATIENCE = 1.0
 
 
 class Ostler:
@@ -154,19 +155,15 @@ class Ostler:
 
     async def follow(self, session_id: str, after: int = 0, forever: bool = False) -> AsyncIterator[AnyEvent]:
         """A session's events, whoever writes them, until it is idle (or for ever)."""
-        version = None
         while True:
-            current = self.store.data_version()
-            if current == version:
-                await asyncio.sleep(_POLL)
-                continue
-            version = current
+            version = self.store.data_version()
             idle = not any(row.session == session_id for row in self.store.running_turns())
             for event in self.store.events(session_id, after=after):
                 yield event
                 after = event.seq
             if idle and not forever:
                 return
+            await self._change_since(version)
 
     # -- cancelling, pruning, adopting, looking
 
@@ -271,23 +268,28 @@ class Ostler:
     async def wait_in_line(self, turn: Turn) -> int:
         """Waits until a queued turn may begin; the next seq. A cancel ends it as cancelled."""
         stop = self._in_line[turn.id] = Stop()
-        version = None
         try:
             while stop.problem is None:
-                current = self.store.data_version()
-                if current != version:
-                    version = current
-                    await end_orphaned_turns(self.store)
-                    next_seq = await self.store.claim_turn(turn.id, self.desk.id)
-                    if next_seq is not None:
-                        return next_seq
-                await asyncio.sleep(_POLL)
+                version = self.store.data_version()
+                await end_orphaned_turns(self.store)
+                next_seq = await self.store.claim_turn(turn.id, self.desk.id)
+                if next_seq is not None:
+                    return next_seq
+                await self._change_since(version, stop)
             raise OstlerError("cancelled", "cancelled while it waited for the session")
         except BaseException:
             await self._leave_line(turn)
             raise
         finally:
             del self._in_line[turn.id]
+
+    async def _change_since(self, version: int, stop: Stop | None = None) -> None:
+        """Waits until somebody wrote to the store; a second at most, since a dead owner writes nothing."""
+        deadline = time.monotonic() + _PATIENCE
+        while self.store.data_version() == version and time.monotonic() < deadline:
+            if stop is not None and stop.problem is not None:
+                return
+            await asyncio.sleep(_POLL)
 
     async def _leave_line(self, turn: Turn) -> None:
         row = self.store.turn(turn.id)

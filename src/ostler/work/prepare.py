@@ -10,7 +10,7 @@ from ostler.agents import AGENTS, Agent, decode
 from ostler.errors import OstlerError
 from ostler.settings import Settings
 from ostler.store import Redactor, Store
-from ostler.store.files import session_folder
+from ostler.store.files import private_folder, session_folder
 from ostler.words import Host, Turn
 from ostler.work import attachments, schema
 from ostler.work.carry import Attempt
@@ -60,7 +60,7 @@ async def prepare(setup: Setup, turn: Turn) -> Attempt:
     launch = server.launch(turn, host)
     launch = structs.replace(launch, argv=(*prefix, *launch.argv[1:]))
     environment = child_environment(
-        setup.environ,
+        _with_config(setup, server),
         server,
         add={**setup.settings.env, **turn.env},
         pass_patterns=setup.settings.env_pass,
@@ -123,6 +123,14 @@ def _checked(turn: Turn, agent: Agent) -> Turn:
             "Put the text in a file of the folder and name it in the prompt",
         )
     return structs.replace(turn, prompt=prompt, attachments=checked)
+
+
+def _with_config(setup: Setup, agent: Agent) -> Mapping[str, str]:
+    """The environment, with a HOME of the agent's own where the settings say that its config is private."""
+    if setup.settings.config == "user":
+        return setup.environ
+    home = private_folder(private_folder(setup.store.folder / "homes") / agent.name)
+    return {**{n: v for n, v in setup.environ.items() if not n.startswith("XDG_")}, "HOME": str(home)}
 
 
 def _records_of(setup: Setup, server: Agent) -> Agent:

@@ -45,16 +45,9 @@ def choose(settings: Settings, wanted: str | None) -> Choice:
             "no agent was named and there is no default",
             f'Name one: ostler run claude "…" (agents: {", ".join(AGENTS)}), or set default_agent',
         )
-    profile = settings.profiles.get(name)
-    if profile is not None and not profile.agent and not profile.model:
-        raise OstlerError("bad_request", f"the profile {name!r} names no agent and no model")
-    if profile is not None:
-        from ostler.agents import agent_for
-
-        agent, model = agent_for(profile.agent or profile.model or "", settings.models)
-        return Choice(agent=agent.name, model=profile.model or model, profile=name)
-    agent_name, model = name_and_model(settings, name)
-    return Choice(agent=agent_name, model=model)
+    agent, model = name_and_model(settings, name)
+    profile = name if name in settings.profiles and name not in AGENTS else None
+    return Choice(agent=agent, model=model, profile=profile)
 
 
 def new_session_id(taken: Any) -> str:
@@ -121,7 +114,7 @@ class LiveSession:
             profile=self.row.profile,
             system=system or self.row.system or profile.system,
             tools_allowed=tuple(allowed if allowed is not None else profile.tools_allowed or settings.tools_allowed),
-            tools_denied=tuple(denied if denied is not None else profile.tools_denied or settings.tools_denied),
+            tools_denied=tuple(dict.fromkeys((*settings.tools_denied, *profile.tools_denied, *(denied or ())))),
             attachments=tuple(attachment(a) if isinstance(a, str) else a for a in attachments),
             schema=schema,
             env=dict(env or {}),

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 from msgspec.json import encode, format
 
-from ostler.agents import agent_for
+from ostler.agents import AGENTS, agent_for
 from ostler.errors import OstlerError
 from ostler.process import Warden
 from ostler.settings import Settings
@@ -266,7 +266,9 @@ def _judge(wanted: dict[str, Any], verdict: Verdict) -> tuple[str | None, Any]:
 def name_and_model(settings: Settings, name: str) -> tuple[str, str | None]:
     """An agent's name and model for a name, a model or a profile."""
     profile = settings.profiles.get(name)
-    if profile is not None:
+    if profile is not None and name not in AGENTS:  # no project file may take over an agent's name
+        if not (profile.agent or profile.model):
+            raise OstlerError("bad_request", f"the profile {name!r} names no agent and no model")
         agent, model = agent_for(profile.agent or profile.model or "", settings.models)
         return agent.name, profile.model or model
     agent, model = agent_for(name, settings.models)
