@@ -3,24 +3,28 @@
 import json
 from pathlib import Path
 
-# qwen counts a token for every four bytes and refuses what its model's window does not hold.
+# qwen counts a token for every four bytes and refuses what its model's window does not hold. It reads the
+# file that `@name` finds; only a backslash prevents it. It retries a 500 for 80 s and says nothing of it.
 QUIRKS = {
     "prompt_bytes": 400_000,
     "deltas": True,
     "schema": "native",
     "shell_tool": "run_shell_command",
     "write_tool": "write_file",
+    "sent_as": {"@README.md": "\\@README.md"},
+    "silent_retry_s": 150.0,
 }
 
 
 def setup(home: Path, folder: Path, url: str, permissive: bool) -> dict[str, str]:
-    settings = {"model": {"generationConfig": {"maxRetries": 0}}, "telemetry": {"enabled": False}}
+    # With its version: qwen rewrites settings of an older one.
+    settings = {"$version": 4, "model": {"generationConfig": {"maxRetries": 0}}, "telemetry": {"enabled": False}}
     if permissive:
         settings |= _allow_all()
         (folder / ".qwen").mkdir()
-        (folder / ".qwen" / "settings.json").write_text(json.dumps(settings))
+        (folder / ".qwen" / "settings.json").write_text(json.dumps(settings, indent=2))
     (home / ".qwen").mkdir()
-    (home / ".qwen" / "settings.json").write_text(json.dumps(settings))
+    (home / ".qwen" / "settings.json").write_text(json.dumps(settings, indent=2))
     return {
         "OPENAI_BASE_URL": f"{url}/v1",
         "OPENAI_API_KEY": "dummy-key-of-the-stable",

@@ -115,16 +115,14 @@ class ClaudeReader(MessagesReader):
         self.steps = number(record.get("num_turns"))
         self._denials(record)
         self._count(record)
-        said = text(record.get("result"))
+        said, events = text(record.get("result")), self._owed()
         evidence = f"result {text(record.get('subtype'))}, {text(record.get('terminal_reason')) or 'no reason'}"
         if record.get("is_error") or record.get("subtype") != "success":
-            events = self._owed()
             self._failed(record, evidence, said)
         elif self.steps == 0 and not self.turn.command:
-            events = self._owed()
             self.fail(evidence + ", num_turns 0", "unproven", f"claude did not ask the model: {said[:300]}")
         else:
-            events = self._answer(said)
+            events += self._answer(said)
             self.structured = record.get("structured_output", self.structured)
             self.agent_session = self.agent_session or text(record.get("session_id")) or None
             self.succeed(evidence)

@@ -290,11 +290,10 @@ class MessagesReader(Reader):
 
     def _answer(self, said: str) -> list[AnyEvent]:
         """The final text of a good result: an event of its own where nothing was said before."""
-        events = self._owed()
         if said and not self.spoke:
-            return [*events, self.whole(said)]
+            return [self.whole(said)]
         self.text = said or self.text
-        return events
+        return []
 
     def hint(self, kind: ErrorKind) -> str:
         return self.LOGIN if kind == "unauthenticated" else ""

@@ -9,15 +9,16 @@ from ostler.agents.adapter import Agent, Conversation, Record, literal, tool_nam
 from ostler.agents.messages import MessagesReader, confirm, kind_said
 from ostler.agents.values import UUID, number, table, tables, text
 from ostler.errors import OstlerError
-from ostler.words import Access, AnyEvent, Host, Launch, Turn, Usage, UsageReport
+from ostler.words import Access, AnyEvent, Exit, Host, Launch, Turn, Usage, UsageReport, Verdict
 
 ARGUMENT_LIMIT = 100_000  # bytes; Linux refuses one argument of 128 KiB
 
 MODES: dict[Access, str] = {"read": "default", "write": "auto-edit", "full": "yolo"}
 EDITS = ("write_file", "edit", "notebook_edit")
-# `run_shell_command` covers `monitor` too, but a rule's reach is not for us to rely on.
-COMMANDS = ("run_shell_command", "monitor", "cron_create", "enter_worktree", "exit_worktree")
+# A subagent may bring its own approval mode; headless, qwen declines it anyway unless the user allows it.
+COMMANDS = ("run_shell_command", "monitor", "cron_create", "enter_worktree", "exit_worktree", "agent")
 READING = ("read_file", "list_directory", "glob", "grep_search", "web_fetch", "todo_write", "zoom_image")
+PLAIN = "plain text instead of calling the structured_output tool"
 NO_SERVERS = "ostler-allows-none"  # a name that no MCP server has
 OUTSIDE = "qwen does not keep its edits inside the folder; commands are off. With --access full they are on"
 MENTIONED = "qwen takes @name for a file to read: it was sent as \\@name"
@@ -30,8 +31,7 @@ MENTION = re.compile(r"(?<![\w\\])@(?=[^\s,;!?()\[\]{}])")
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    prompt = turn.prompt if turn.command else MENTION.sub(r"\\@", literal(turn))
-    notices = (MENTIONED,) if prompt != turn.prompt and "\\@" in prompt else ()
+    prompt, notices = _prompt(turn)
     flags = [
         *("--output-format=stream-json", "--include-partial-messages"),
         f"--approval-mode={MODES[turn.access]}",
@@ -49,10 +49,18 @@ def launch(turn: Turn, host: Host) -> Launch:
     confirm(turn, host, flags)
     return Launch(
         argv=(host.executable, *flags),
-        stdin=with_attachments(prompt, turn.attachments).encode(),
+        stdin=prompt.encode(),
         env={"QWEN_CODE_SUPPRESS_YOLO_WARNING": "1"},
         notices=(*notices, *((OUTSIDE,) if turn.access == "write" else ())),
     )
+
+
+def _prompt(turn: Turn) -> tuple[str, tuple[str, ...]]:
+    """The prompt with its attachments, and what was done to it. `Turn.command` sends it as it is."""
+    said = with_attachments(literal(turn), [a for a in turn.attachments if a.content is not None])
+    sent = said if turn.command else MENTION.sub(r"\\@", said)
+    files = [a for a in turn.attachments if a.content is None]
+    return with_attachments(sent, files), (MENTIONED,) if sent != said else ()
 
 
 def _conversation(turn: Turn) -> list[str]:
@@ -70,16 +78,25 @@ def _conversation(turn: Turn) -> list[str]:
 def _tools(turn: Turn) -> list[str]:
     """An allow-list, deny rules and no MCP servers: what holds where the user's settings allow everything."""
     allowed, denied = tool_names(AGENT, turn.tools_allowed), tool_names(AGENT, turn.tools_denied)
-    servers = [name.split("__")[1] for name in allowed if name.startswith("mcp__") and "__" in name[5:]]
     offered = {"read": READING, "write": (*READING, *EDITS), "full": ()}[turn.access]
     core = [name for name in allowed if not offered or name in offered] if allowed else offered
+    approved = [name for name in core if allowed and name not in (*EDITS, *COMMANDS, "read_file")]
+    approved += [f"Read(/{_pattern(a.path)})" for a in turn.attachments if a.content is None]
     flags = [f"--core-tools={','.join(core)}"] if core or allowed else []
     if turn.access != "full":
         denied = (*(name for name in (*EDITS, *COMMANDS) if name not in offered), *denied)
+        servers = [name.split("__")[1] for name in allowed if name.startswith("mcp__")]
         flags.append(f"--allowed-mcp-server-names={','.join(servers) or NO_SERVERS}")
+    if approved:
+        flags.append(f"--allowed-tools={','.join(approved)}")
     if denied:
         flags.append(f"--exclude-tools={','.join(dict.fromkeys(denied))}")
     return flags
+
+
+def _pattern(path: str) -> str:
+    """A path as a rule's pattern: `?` for what a rule or a list of rules would read otherwise."""
+    return re.sub(r"[^\w./+=~@-]", "?", path)
 
 
 def _argument(flag: str, value: str) -> str:
@@ -99,26 +116,36 @@ class QwenReader(MessagesReader):
     MISSING = re.compile(r"not listed in the active core tools|permission was declined|is unavailable: the MCP server")
     LOGIN = "Run `qwen` and choose how to log in, or set OPENAI_API_KEY"
 
+    def __init__(self, turn: Turn) -> None:
+        super().__init__(turn)
+        self.plain = False
+
     def remedy(self, name: str) -> Access | None:
         if self.turn.access == "read" and name in EDITS:
             return "write"
         return "full" if self.turn.access != "full" else None
 
+    def end(self, exit: Exit | None, stderr_tail: str) -> Verdict:
+        # A plain answer under a schema is an answer, which ostler looks into; qwen calls it an error, exit 1.
+        return super().end(None if self.plain and exit and exit.code == 1 else exit, stderr_tail)
+
     def _result(self, record: Record) -> list[AnyEvent]:
         self.steps = number(record.get("num_turns"))
         self._denials(record)
         self._count(table(record.get("usage")))
-        evidence = f"result {text(record.get('subtype'))}"
-        if record.get("is_error") or record.get("subtype") != "success":
-            events = self._owed()
-            message = text(table(record.get("error")).get("message")) or text(record.get("result"))
-            kind = kind_said(None, message)
-            self.fail(evidence, kind, message.removeprefix("[").removesuffix("]"), self.hint(kind))
+        evidence, events = f"result {text(record.get('subtype'))}", self._owed()
+        wrong = text(table(record.get("error")).get("message"))
+        self.plain = bool(self.turn.schema and self.text and PLAIN in wrong)
+        if self.plain:
+            self.succeed(evidence + ", plain text in place of the schema's tool")
+        elif record.get("is_error") or record.get("subtype") != "success":
+            wrong = (wrong or text(record.get("result"))).removeprefix("[").removesuffix("]")
+            kind = kind_said(None, wrong)
+            self.fail(evidence, kind, wrong, self.hint(kind))
         elif self.steps == 0 and not self.turn.command:
-            events = self._owed()
             self.fail(evidence + ", num_turns 0", "unproven", "qwen did not ask the model")
         else:
-            events = self._answer(text(record.get("result")))
+            events += self._answer(text(record.get("result")))
             self.structured = record.get("structured_result", self.structured)
             self.agent_session = self.agent_session or text(record.get("session_id")) or None
             self.succeed(evidence)
