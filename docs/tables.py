@@ -23,7 +23,8 @@ def flags(command: str) -> str:
     context = click.Context(cli)
     found = cli.get_command(context, command)
     assert found is not None, command
-    records = [parameter.get_help_record(context) for parameter in found.params]
+    options = [parameter for parameter in found.params if isinstance(parameter, click.Option)]
+    records = [option.get_help_record(context) for option in options]
     return table(["flag", "what it does"], [[f"`{name}`", text] for name, text in filter(None, records)])
 
 
