@@ -208,20 +208,21 @@ class MessagesReader(Reader):
     def _user(self, record: Record) -> list[AnyEvent]:
         """Tool results; what is said to the model besides (nudges, a subagent's prompt) is not shown."""
         detail = table(record.get("tool_use_result"))
-        rejected = {
-            text(meta.get("id"))
-            for meta in tables(record.get("tool_result_meta"))
-            if table(meta.get("permission_decision")).get("decision") == "reject"
-        }
+        metas = tables(record.get("tool_result_meta"))
+        decisions = {text(meta.get("id")): table(meta.get("permission_decision")) for meta in metas}
         blocks = tables(table(record.get("message")).get("content"))
         results = [b for b in blocks if b.get("type") == "tool_result"]
-        return [self._tool_result(block, detail if len(results) == 1 else {}, rejected) for block in results]
+        detail = detail if len(results) == 1 else {}
+        return [self._tool_result(b, detail, decisions.get(text(b.get("tool_use_id")), {})) for b in results]
 
-    def _tool_result(self, block: dict[str, Any], detail: dict[str, Any], rejected: set[str]) -> ToolEnded:
+    def _tool_result(self, block: dict[str, Any], detail: dict[str, Any], decision: dict[str, Any]) -> ToolEnded:
         id, output, failed = text(block.get("tool_use_id")), _output(block.get("content")), bool(block.get("is_error"))
         started = self.open_tools.get(id)
-        if started and failed and (id in rejected or self.MISSING.search(output)):
-            self._refuse(id, started.name, started.input, output)
+        if started and decision.get("decision") == "reject":
+            remedy = None if decision.get("source") == "hook" else self.remedy(started.name)
+            self._refuse(id, started.name, started.input, output, remedy)
+        elif started and failed and self.MISSING.search(output) and (remedy := self.remedy(started.name)):
+            self._refuse(id, started.name, started.input, output, remedy)  # else a tool that never was
         denied = id in self.refusals
         code = EXIT_CODE.search(output)
         files = () if failed else files_of(detail) or (started.files if started else ())
@@ -244,31 +245,30 @@ class MessagesReader(Reader):
         """The access that would allow a tool that was refused; None where no access does."""
         return None
 
-    def _refuse(self, id: str, name: str, input: Any, reason: str) -> None:
-        known = self.refusals.get(id)
-        if known is None and (access := self.remedy(name)):
-            denial = Denial(tool=name, target=title_of(name, input), access=access, reason=_line(reason))
+    def _refuse(self, id: str, name: str, input: Any, reason: str, remedy: Access | None) -> None:
+        if id not in self.refusals:
+            denial = Denial(tool=name, target=title_of(name, input), access=remedy, reason=_line(reason))
             self.refusals[id] = denial
             self.denied.append(denial)
 
     # -- what the CLI says of itself
 
     def _system(self, record: Record) -> list[AnyEvent]:
-        kind = record.get("subtype")
+        kind = text(record.get("subtype"))
         if kind == "init":
             return self._init(record)
         if kind in ("api_retry", "retry"):
             return [_retry({**record, **table(record.get("data"))})]
         if kind == "permission_denied":
-            started = self.open_tools.get(text(record.get("tool_use_id")))
-            name = text(record.get("tool_name"))
-            self._refuse(text(record.get("tool_use_id")), name, started and started.input, text(record.get("message")))
+            id, name = text(record.get("tool_use_id")), text(record.get("tool_name"))
+            started = self.open_tools.get(id)
+            self._refuse(id, name, started and started.input, text(record.get("message")), self.remedy(name))
         if kind in SILENT:
             return []
-        if isinstance(kind, str) and kind.startswith("hook_"):
+        if kind.startswith("hook_"):
             return [Hook(name=text(record.get("hook_event")) or kind, payload=record, quiet=True)]
         if said := text(record.get("content")):
-            return [Notice(text=said, code=text(record.get("tag")) or text(kind))]
+            return [Notice(text=said, code=text(record.get("tag")) or kind)]
         return [Raw(record=record)]
 
     def _init(self, record: Record) -> list[AnyEvent]:
@@ -286,7 +286,7 @@ class MessagesReader(Reader):
     def _denials(self, record: Record) -> None:
         for denial in tables(record.get("permission_denials")):
             id, name = text(denial.get("tool_use_id")), text(denial.get("tool_name"))
-            self._refuse(id, name, denial.get("tool_input"), "")
+            self._refuse(id, name, denial.get("tool_input"), "", self.remedy(name))
 
     def _answer(self, said: str) -> list[AnyEvent]:
         """The final text of a good result: an event of its own where nothing was said before."""
@@ -330,4 +330,5 @@ def _output(content: Any) -> str:
 
 
 def _line(said: str) -> str:
-    return re.sub(r"</?\w+>", "", said).strip().partition("\n")[0][:300]
+    """The reason itself, without the advice to the model that follows it."""
+    return re.sub(r"</?\w+>", "", said).strip().partition("\n")[0].partition(" IMPORTANT:")[0][:300]
