@@ -1,5 +1,6 @@
 """The one exception of ostler, and the kinds it comes in."""
 
+import errno
 from typing import Literal, NamedTuple, get_args
 
 ErrorKind = Literal[
@@ -54,6 +55,17 @@ KINDS: dict[ErrorKind, Codes] = {
     "denied": Codes(1, 403),
 }
 assert set(KINDS) == set(get_args(ErrorKind))
+
+
+_OS_KINDS: dict[int, ErrorKind] = {
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM), "too_many"),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO), "store"),
+}
+
+
+def kind_of_os_error(error: OSError, otherwise: ErrorKind) -> ErrorKind:
+    """What an operating system's error means where nobody knows better."""
+    return _OS_KINDS.get(error.errno or 0, otherwise)
 
 
 class OstlerError(Exception):

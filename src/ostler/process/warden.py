@@ -203,7 +203,7 @@ def lower_fd_limit(soft_limit: int) -> None:
     import resource
 
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft_limit, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft_limit if hard < 0 else min(soft_limit, hard), hard))
 
 
 def become_subreaper() -> None:

@@ -33,6 +33,7 @@ class Journal:
         self.turn = turn
         self.first_seq = next_seq
         self.ended: Ended | None = None
+        self.failure: BaseException | None = None  # why the end could not be written
         self._store = store
         self._redactor = redactor
         self._clock = clock
@@ -59,8 +60,13 @@ class Journal:
             await commit(stamped)
             self._tell(stamped)
 
+    def fail(self, failure: BaseException) -> None:
+        """Tells the readers that there will be no end to read."""
+        self.failure = failure
+        self._told.set()
+
     async def read(self, after: int | None = None) -> AsyncIterator[AnyEvent]:
-        """All events of this turn after `after`, live, up to and with `ended`."""
+        """All events of this turn after `after`, live, up to and with `ended`. Raises what made it fail."""
         seen = self.first_seq - 1 if after is None else after
         while True:
             self._told.clear()
@@ -69,8 +75,11 @@ class Journal:
                 seen = event.seq
             if self.ended is not None and seen >= self.ended.seq:
                 return
-            if seen >= self._last_told:
-                await self._told.wait()
+            if seen < self._last_told:
+                continue
+            if self.failure is not None:
+                raise self.failure
+            await self._told.wait()
 
     def _after(self, seen: int) -> list[AnyEvent]:
         if not self._recent or self._recent[0].seq <= seen + 1:

@@ -39,6 +39,7 @@ class Ostler:
         self._warden: asyncio.Task[Warden] | None = None
         self._running: dict[str, tuple[TurnRun, asyncio.Task[Envelope]]] = {}
         self._in_line: dict[str, Stop] = {}
+        self._abandoned: set[str] = set()  # turns whose end could not be written
         self.last_exec: Envelope | None = None
 
     @property
@@ -53,7 +54,7 @@ class Ostler:
         raise_fd_limit()
         try:
             await self.desk.open(self._answer)
-            await end_orphaned_turns(self.store)
+            await self.end_orphaned_turns()
         except BaseException:
             self.store.close()
             raise
@@ -170,7 +171,7 @@ class Ostler:
     async def cancel(self, key: str) -> bool:
         """Tells the owner of that session's turn to cancel it. False: no turn runs."""
         row = self.find(key)
-        await end_orphaned_turns(self.store)
+        await self.end_orphaned_turns()
         waiting = [turn for turn in self.store.running_turns() if turn.session == row.id]
         for turn in waiting:
             owner = self.store.owner(turn.owner) if turn.owner else None
@@ -183,7 +184,7 @@ class Ostler:
     async def prune(self, older_than: float | None = None, dry_run: bool = False) -> list[Session]:
         """Removes sessions that expired, or were not used for `older_than` seconds; never a busy one."""
         now = time.time()
-        await end_orphaned_turns(self.store)
+        await self.end_orphaned_turns()
         old = [row for row in self.store.sessions() if row.state == "idle" and _is_old(row, now, older_than)]
         if not dry_run:
             for row in old:
@@ -262,8 +263,19 @@ class Ostler:
         """Runs the turn in a task of its own, which this Ostler waits for."""
         task = asyncio.create_task(run.run())
         self._running[run.turn.id] = run, task
-        task.add_done_callback(lambda _: self._running.pop(run.turn.id, None))
+        task.add_done_callback(lambda task: self._untrack(run.turn.id, task))
         return task
+
+    def _untrack(self, turn_id: str, task: "asyncio.Task[Envelope]") -> None:
+        self._running.pop(turn_id, None)
+        if task.cancelled() or task.exception() is not None:
+            self._abandoned.add(turn_id)
+
+    async def end_orphaned_turns(self) -> bool:
+        """Ends the turns that nobody carries any more. True: there were some."""
+        ended = await end_orphaned_turns(self.store, self._abandoned)
+        self._abandoned -= {row.id for row in ended}
+        return bool(ended)
 
     async def wait_in_line(self, turn: Turn) -> int:
         """Waits until a queued turn may begin; the next seq. A cancel ends it as cancelled."""
@@ -271,7 +283,7 @@ class Ostler:
         try:
             while stop.problem is None:
                 version = self.store.data_version()
-                await end_orphaned_turns(self.store)
+                await self.end_orphaned_turns()
                 next_seq = await self.store.claim_turn(turn.id, self.desk.id)
                 if next_seq is not None:
                     return next_seq

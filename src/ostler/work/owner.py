@@ -8,7 +8,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -118,11 +118,16 @@ def alive(owner: Owner) -> bool:
     return owner.boot_id == tree.boot_id() and tree.identity(owner.pid) == owner.start_time
 
 
-async def end_orphaned_turns(store: Store) -> list[TurnRow]:
-    """Ends the turns of dead owners as crashed, with what is left of their processes."""
+async def end_orphaned_turns(store: Store, abandoned: Collection[str] = ()) -> list[TurnRow]:
+    """Ends the turns of dead owners as crashed, with what is left of their processes.
+
+    `abandoned` are turns of our own whose end could not be written when it came.
+    """
     owners = {owner.id: owner for owner in store.owners()}
     dead = {id for id, owner in owners.items() if not alive(owner)}
-    orphaned = [row for row in store.running_turns() if row.owner in dead or row.owner not in owners]
+    orphaned = [
+        row for row in store.running_turns() if row.owner in dead or row.owner not in owners or row.id in abandoned
+    ]
     if orphaned:
         await asyncio.to_thread(tree.end_marked, [row.id for row in orphaned])
     gone = Problem(

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from ostler.agents import Agent
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, kind_of_os_error
 from ostler.settings import Settings
 from ostler.work.environment import child_environment
 
@@ -142,6 +142,8 @@ async def run(argv: Sequence[str], env: Mapping[str, str], seconds: float = SECO
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and kind_of_os_error(error, "missing") != "missing":
+            raise OstlerError(kind_of_os_error(error, "missing"), f"{argv[0]} could not be started: {error}") from error
         return 127, str(error)
     output = bytearray()
     code: int | None = None

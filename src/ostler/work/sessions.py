@@ -17,7 +17,6 @@ from ostler.words import Access, AnyEvent, Attachment, Envelope, Limits, Notice,
 from ostler.work.artifacts import Recording
 from ostler.work.attachments import attachment
 from ostler.work.carry import Attempt
-from ostler.work.owner import end_orphaned_turns
 from ostler.work.prepare import check_prompt, prepare, server_of
 from ostler.work.turn import TurnRun, name_and_model, new_row
 
@@ -253,7 +252,7 @@ class LiveSession:
             if error.kind != "busy":
                 raise
             busy = error
-        if await end_orphaned_turns(store):
+        if await self.ostler.end_orphaned_turns():
             return await self._take_session(first, wait)
         if not wait:
             raise busy

@@ -11,7 +11,7 @@ from msgspec import structs
 from msgspec.json import encode, format
 
 from ostler.agents import AGENTS, agent_for
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, kind_of_os_error
 from ostler.process import Warden
 from ostler.settings import Settings
 from ostler.store.files import private_folder, turn_folder
@@ -78,7 +78,7 @@ class TurnRun:
         self.stop.wish(Problem(kind="cancelled", message=why))
 
     async def run(self) -> Envelope:
-        """Carries the turn to its end; the only way out is an envelope (or a store that cannot be written)."""
+        """Carries the turn to its end; the only way out is an envelope, or a store that cannot be written."""
         try:
             carried = await self._body()
         except asyncio.CancelledError:
@@ -86,9 +86,15 @@ class TurnRun:
         except OstlerError as error:
             problem = Problem(kind=error.kind, message=error.message, hint=error.hint, retry_at=error.retry_at)
             carried = _failed("failed", problem)
+        except OSError as error:
+            carried = _failed("failed", Problem(kind=kind_of_os_error(error, "crashed"), message=str(error)))
         except Exception as error:
             carried = _failed("crashed", Problem(kind="crashed", message=f"ostler failed: {error!r}"))
-        return await self._finish(carried)
+        try:
+            return await self._finish(carried)
+        except BaseException as error:
+            self.journal.fail(error)
+            raise
 
     # -- the attempts
 

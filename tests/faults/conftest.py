@@ -1,0 +1,3 @@
+from work.conftest import stable
+
+__all__ = ["stable"]

@@ -1,0 +1,254 @@
+"""A turn whose surroundings fail: floods, huge lines, a full disk, no descriptors, a locked store, a dead warden."""
+
+import asyncio
+import json
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from ostler.errors import OstlerError
+from ostler.process import tree
+from ostler.settings import load_settings
+from ostler.store import Store
+from ostler.words import Ended, Notice, Raw, Text
+from ostler.work import Ostler
+from work.scripted import Stable, collect, until
+
+
+def fake_cli(stable: Stable, code: str) -> None:
+    """Puts a program of our own in the place of the scripted agent's binary."""
+    path = stable.home / "agent.py"
+    path.write_text(
+        f"import sys, os, json, time\nif '--help' in sys.argv or '--version' in sys.argv:\n"
+        f"    print('1.0 --access --session-id --resume'); sys.exit()\n{code}\n"
+    )
+    config = stable.home / ".config" / "ostler"
+    config.mkdir(parents=True, exist_ok=True)
+    argv = json.dumps([sys.executable, str(path)])
+    (config / "config.toml").write_text(f"[commands]\nscript = {argv}\n")
+
+
+INIT = """
+def put(record): print(json.dumps(record), flush=True)
+put({"type": "init", "session": "s1"})
+"""
+
+
+async def test_a_line_of_a_hundred_megabytes_costs_little_memory_and_no_neighbour(stable: Stable) -> None:
+    fake_cli(
+        stable,
+        INIT
+        + """
+sys.stdin.read()
+for _ in range(100): sys.stdout.write("x" * 1_000_000)
+sys.stdout.write("\\n")
+put({"kind": "text", "text": "after"})
+put({"type": "result", "ok": True, "text": "after"})
+""",
+    )
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    envelope, events = await stable.turn()
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert envelope.ok and envelope.text == "after"
+    assert "line_cut" in [e.code for e in events if isinstance(e, Notice)]
+    assert grown < 150 * 1024, f"{grown} KiB"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"type": "init"',
+        b"\xff\xfe not utf-8",
+        b'{"kind": "text", "text": "\\ud800"}',
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b'{"type": "result", "ok": 1e400}',
+        b"123",
+        b"null",
+        b'"text"',
+        b'{"kind": "text", "text": null}',
+        b'{"kind": "no such kind"}',
+        b'{"type": "result", "ok": "yes"}',
+    ],
+    ids=lambda line: line[:24].decode("ascii", "replace"),
+)
+async def test_no_line_can_break_a_turn(stable: Stable, line: bytes) -> None:
+    fake_cli(
+        stable,
+        INIT
+        + f"""
+sys.stdin.read()
+sys.stdout.buffer.write({line!r} + b"\\n")
+put({{"kind": "text", "text": "after"}})
+put({{"type": "result", "ok": True, "text": "after"}})
+""",
+    )
+    envelope, events = await stable.turn()
+    assert envelope.ok and envelope.text == "after"
+    assert any(isinstance(e, Raw) for e in events) or any(isinstance(e, Text) and "\ufffd" in e.text for e in events)
+    assert [type(e) for e in events].count(Ended) == 1
+
+
+async def test_half_a_record_at_the_end_is_no_success(stable: Stable) -> None:
+    fake_cli(
+        stable,
+        INIT
+        + """
+sys.stdin.read()
+sys.stdout.write('{"type": "result", "ok": true, "te')
+""",
+    )
+    envelope, events = await stable.turn()
+    assert (envelope.outcome, envelope.status) == ("unproven", "error")
+    assert any(isinstance(e, Raw) and "result" in e.line for e in events)
+
+
+async def test_an_agent_that_never_reads_its_prompt(stable: Stable) -> None:
+    fake_cli(
+        stable,
+        INIT
+        + """
+put({"kind": "text", "text": "I do not listen"})
+put({"type": "result", "ok": True, "text": "I do not listen"})
+""",
+    )
+    envelope, _ = await stable.turn("x" * 3_000_000)
+    assert envelope.ok and envelope.text == "I do not listen"
+
+
+async def test_a_megabyte_on_stderr_is_drained(stable: Stable) -> None:
+    fake_cli(
+        stable,
+        INIT
+        + """
+sys.stdin.read()
+for _ in range(2000): sys.stderr.write("warning " * 128 + "\\n")
+put({"type": "result", "ok": True, "text": "fine"})
+""",
+    )
+    envelope, _ = await stable.turn()
+    assert envelope.ok
+    assert Path(envelope.artifacts["stderr"]).stat().st_size > 1_000_000
+
+
+async def test_the_warden_killed_in_a_turn_ends_that_turn_and_no_other(stable: Stable) -> None:
+    stable.script.plays(
+        {"match": "long", "steps": [{"say": "here"}, {"never_end": True}]}, {"steps": [{"say": "fine"}]}
+    )
+    async with stable.ostler() as o:
+        session = await o.session("script", folder=str(stable.folder))
+        task = asyncio.create_task(collect(session, "long"))
+        await until(lambda: any(isinstance(e, Text) for e in o.events(session.id)))
+        turn = o.store.turns(session.id)[0].id
+        os.kill((await o.warden()).pid, signal.SIGKILL)
+        await task
+        assert (session.last.status, session.last.outcome) == ("error", "crashed")
+        await until(lambda: tree.marked(turn) == [])
+        again = await o.session("script", folder=str(stable.folder))
+        await collect(again, "short")
+        assert again.last.ok and again.last.text == "fine"
+
+
+async def test_a_store_that_is_locked_is_a_typed_error_and_recovers(stable: Stable) -> None:
+    settings = load_settings(folder=str(stable.folder), environ=stable.env).settings
+    o = Ostler(settings, stable.env)
+    o.store.close()
+    o.setup = replace(o.setup, store=Store.open(settings.home, timeout=0.3))
+    o.desk.store = o.store
+    async with o:
+        session = await o.session("script", folder=str(stable.folder))
+        lock = sqlite3.connect(stable.state / "ostler.db", isolation_level=None)
+        lock.execute("BEGIN IMMEDIATE")
+        with pytest.raises(OstlerError) as caught:
+            await collect(session, "[[say:hi]]")
+        assert caught.value.kind == "store"
+        lock.execute("ROLLBACK")
+        lock.close()
+        await collect(session, "[[say:hi]]")
+        assert session.last.ok
+
+
+SMALL_DISK = """
+import asyncio, os, resource, sys
+from ostler.settings import load_settings
+from ostler.work import Ostler
+
+async def main():
+    env = dict(os.environ)
+    async with Ostler(load_settings(folder=".", environ=env).settings, env) as o:
+        session = await o.session("script", folder=".")
+        try:
+            async for _ in session.run("[[flood:20000]] [[say:done]]"): pass
+            print("ended", session.last.status, session.last.error.kind if session.last.error else None)
+        except Exception as error:
+            print("raised", getattr(error, "kind", repr(error)))
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+def test_a_full_disk_is_a_typed_error_and_no_process_is_left(stable: Stable, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=0700", "none", str(disk)], check=True)
+    try:
+        env = {**stable.env, "OSTLER_HOME": str(disk / "state")}
+        done = subprocess.run(
+            [sys.executable, "-c", SMALL_DISK],
+            check=False,
+            env=env,
+            cwd=stable.folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.stdout.split()[-1:] == ["store"], (done.stdout, done.stderr[-2000:])
+        launch = stable.script.launches[-1]
+        assert tree.identity(launch.pid) is None
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+FEW_DESCRIPTORS = """
+import asyncio, json, os, resource
+from ostler.settings import load_settings
+from ostler.work import Ostler
+
+async def main():
+    env = dict(os.environ)
+    async with Ostler(load_settings(folder=".", environ=env).settings, env) as o:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (90, 90))
+        async def one(n):
+            session = await o.session("script", folder=".")
+            try:
+                async for _ in session.run("[[say:hi]]"): pass
+                return session.last.error.kind if session.last.error else "ok"
+            except Exception as error:
+                return getattr(error, "kind", repr(error))
+        print(json.dumps(sorted(set(await asyncio.gather(*(one(n) for n in range(40)))))))
+        print(await one(0))
+asyncio.run(main())
+"""
+
+
+def test_too_few_descriptors_is_a_typed_error_and_passes(stable: Stable) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FEW_DESCRIPTORS],
+        check=False,
+        env=stable.env,
+        cwd=stable.folder,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2, done.stderr[-3000:]
+    assert set(json.loads(lines[0])) <= {"ok", "too_many", "store"} and "ok" in lines[0]
+    assert lines[1] == "ok"
