@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -25,9 +26,7 @@ class Redactor:
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        known = {form for value in secrets if len(value.strip()) >= SHORTEST for form in _forms(value.strip())}
-        self._str: Scan[str] = Scan(known, str)
-        self._bytes: Scan[bytes] = Scan((_units(value) for value in known), _to_bytes)
+        self._str, self._bytes = _scans(frozenset(secrets))
         self._streams: dict[tuple[type[AnyEvent], str], Stream[str]] = {}
 
     def text(self, text: str) -> str:
@@ -135,6 +134,13 @@ class Masker:
     def close(self) -> bytes:
         """What was held back; call it once, at the end."""
         return self._stream.close()
+
+
+@lru_cache(maxsize=16)
+def _scans(secrets: frozenset[str]) -> tuple[Scan[str], Scan[bytes]]:
+    """Built once for the same secrets: it takes longer than the rest of a small turn."""
+    known = {form for value in secrets if len(value.strip()) >= SHORTEST for form in _forms(value.strip())}
+    return Scan(known, str), Scan((_units(value) for value in known), _to_bytes)
 
 
 def _forms(value: str) -> set[str]:

@@ -253,11 +253,14 @@ class Ostler:
 
     # -- for sessions
 
-    async def warden(self) -> Warden:
-        """The one warden of this process, started with the first turn."""
+    def start_warden(self) -> "asyncio.Task[Warden]":
+        """The one warden of this process begins with the first turn, while that is still being prepared."""
         if self._warden is None:
             self._warden = asyncio.create_task(Warden.start())
-        return await asyncio.shield(self._warden)
+        return self._warden
+
+    async def warden(self) -> Warden:
+        return await asyncio.shield(self.start_warden())
 
     def track(self, run: TurnRun) -> "asyncio.Task[Envelope]":
         """Runs the turn in a task of its own, which this Ostler waits for."""

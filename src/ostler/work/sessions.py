@@ -98,6 +98,7 @@ class LiveSession:
         early cancels the turn.
         """
         check_prompt(prompt)
+        self.ostler.start_warden()
         settings, profile = self.ostler.setup.settings, self._profile()
         first = self.row.turns == 0
         allowed = first_tools_allowed if first and first_tools_allowed is not None else tools_allowed
