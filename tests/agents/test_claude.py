@@ -609,13 +609,13 @@ def test_conversations_that_claude_keeps() -> None:
     assert AGENT.conversation is not None
     records = [
         {"type": "queue-operation", "content": "fix it"},
-        {"type": "user", "isMeta": True, "message": {"content": "meta"}, "cwd": "/work/app"},
-        {"type": "user", "message": {"role": "user", "content": "fix it\nplease"}, "cwd": "/work/app"},
+        {"type": "user", "isMeta": True, "message": {"content": "meta"}, "cwd": "/home/ann/app"},
+        {"type": "user", "message": {"role": "user", "content": "fix it\nplease"}, "cwd": "/home/ann/app"},
     ]
-    path = f"/home/ann/.claude/projects/-work-app/{UUID}.jsonl"
-    assert AGENT.conversation(path, records) == Conversation(id=UUID, folder="/work/app", title="fix it")
+    path = f"/home/ann/.claude/projects/-home-ann-app/{UUID}.jsonl"
+    assert AGENT.conversation(path, records) == Conversation(id=UUID, folder="/home/ann/app", title="fix it")
     assert AGENT.conversation(path, []) is None
-    assert AGENT.conversation("/home/ann/.claude/projects/-work-app/notes.jsonl", records) is None
+    assert AGENT.conversation("/home/ann/.claude/projects/-home-ann-app/notes.jsonl", records) is None
 
 
 def test_every_flag_it_needs_is_in_the_help() -> None:

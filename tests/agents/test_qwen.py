@@ -398,11 +398,11 @@ def test_conversations_that_qwen_keeps() -> None:
     assert AGENT.conversation is not None
     parts = [{"text": "<system-reminder>today"}, {"text": "fix it\nplease"}]
     records = [
-        {"type": "system", "cwd": "/work/app"},
-        {"type": "user", "cwd": "/work/app", "message": {"role": "user", "parts": parts}},
+        {"type": "system", "cwd": "/home/ann/app"},
+        {"type": "user", "cwd": "/home/ann/app", "message": {"role": "user", "parts": parts}},
     ]
-    path = f"/home/ann/.qwen/projects/-work-app/chats/{UUID}.jsonl"
-    assert AGENT.conversation(path, records) == Conversation(id=UUID, folder="/work/app", title="fix it")
+    path = f"/home/ann/.qwen/projects/-home-ann-app/chats/{UUID}.jsonl"
+    assert AGENT.conversation(path, records) == Conversation(id=UUID, folder="/home/ann/app", title="fix it")
     assert AGENT.conversation(path, []) is None
 
 
