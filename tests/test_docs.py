@@ -45,10 +45,10 @@ from ostler.work import LiveSession, Ostler
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted((ROOT / "docs").glob("*.md"))
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "examples" / "README.md", *DOCS]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 
-by_name = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+by_name = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
 def text_of(name: str) -> str:
@@ -296,7 +296,7 @@ def transcripts(page: Path) -> list[str]:
     return [block for block in blocks(page, "console") if block.startswith("$ ")]
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if transcripts(p)], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [p for p in PAGES if transcripts(p)], ids=lambda page: str(page.relative_to(ROOT)))
 def test_transcripts_are_true(page: Path, stable: dict[str, Any]) -> None:
     """The commands of a page run in one shell; what each block shows must come, in that order."""
     dialogues = [dialogue(block) for block in transcripts(page)]
@@ -370,7 +370,9 @@ for block in sys.stdin.read().split("\\0"):
 """
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if blocks(p, "python")], ids=lambda page: str(page.relative_to(ROOT))
+)
 def test_python_runs(page: Path, stable: dict[str, Any]) -> None:
     """All snippets of a page, in order, as one program."""
     (stable["cwd"] / "my" / "project").mkdir(parents=True)
