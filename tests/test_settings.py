@@ -434,7 +434,7 @@ def test_what_executes_or_widens_waits_for_trust(place: Place) -> None:
         project=str(place.project),
     )
     assert loaded.notices == (
-        f"{path} is not trusted: access, tools_allowed, env_pass, env, state, ttl_days, config, lean, commands, "
+        f"{path} is not trusted: access, tools_allowed, env_pass, env, state, ttl_days, config, lean, loose, commands, "
         "limits.cost_usd, limits.idle, profiles.r.x.access, profiles.r.x.tools_allowed, profiles.r.x.limits.idle, "
         "profiles.mine ignored. Read it, then run `ostler trust`",
     )
@@ -450,7 +450,7 @@ def test_every_key_is_judged(place: Place) -> None:
     path = place.ostler_toml(_uncommented(template()).replace('access = "read"', 'access = "full"'))
     (notice,) = place.load(trusted=False).notices
     assert notice == (
-        f"{path} is not trusted: access, tools_allowed, env_pass, env, state, ttl_days, config, lean, commands, "
+        f"{path} is not trusted: access, tools_allowed, env_pass, env, state, ttl_days, config, lean, loose, commands, "
         "profiles.reviewer.access, profiles.reviewer.tools_allowed ignored. Read it, then run `ostler trust`"
     )
 

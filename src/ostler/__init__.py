@@ -52,16 +52,13 @@ def run(prompt: str, agent: str | None = None, *, settings: "Settings | None" = 
 
 def __getattr__(name: str) -> Any:
     # The nouns are there as ostler.Envelope and so on, without making `import ostler` slow.
-    from ostler import words
+    # `from ostler import words` would ask this very function for `words`.
+    from importlib import import_module
 
-    if name in ("Ostler", "LiveSession"):
-        from ostler import work
-
-        return getattr(work, name)
-    try:
-        return getattr(words, name)
-    except AttributeError:
-        raise AttributeError(f"module 'ostler' has no attribute {name!r}") from None
+    home = import_module("ostler.work" if name in ("Ostler", "LiveSession") else "ostler.words")
+    if name.startswith("_") or not hasattr(home, name):
+        raise AttributeError(f"module 'ostler' has no attribute {name!r}")
+    return getattr(home, name)
 
 
 __all__ = ["LiveSession", "Ostler", "OstlerError", "__version__", "open", "run"]

@@ -29,6 +29,7 @@ def setup(home: Path, folder: Path, url: str, permissive: bool) -> dict[str, str
         "OPENAI_BASE_URL": f"{url}/v1",
         "OPENAI_API_KEY": "dummy-key-of-the-stable",
         "OPENAI_MODEL": "fake-model",
+        "OSTLER_LOOSE": "qwen",
     }
 
 

@@ -19,7 +19,8 @@ ODD = b'{"type":"x"}\n\xff\xfe half \xc3'
 
 
 def recorded(path: Path, pieces: list[tuple[str, bytes]], exit: Exit | None) -> Path:
-    recorder = Recorder(path, agent="claude", argv=("/opt/claude", "-p", "--model=opus"), prompt="do it")
+    recorder = Recorder(path)
+    recorder.begin(agent="claude", argv=("/opt/claude", "-p", "--model=opus"), prompt="do it")
     for stream, data in pieces:
         (recorder.stdout if stream == "out" else recorder.stderr)(data)
     recorder.close(exit)
@@ -104,12 +105,13 @@ def test_what_is_no_cassette(raw: bytes, said: str, tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(OstlerError, match="cannot write the recording") as caught:
-        Recorder(tmp_path / "missing" / "c", agent="claude")
+        Recorder(tmp_path / "missing" / "c")
     assert caught.value.kind == "bad_request"
 
 
 def test_closing_twice_and_writing_late_do_nothing(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path / "c", agent="script")
+    recorder = Recorder(tmp_path / "c")
+    recorder.begin(agent="script")
     recorder.close(Exit(code=0))
     recorder.stdout(b"late")
     recorder.close(Exit(code=1))

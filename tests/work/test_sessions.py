@@ -289,7 +289,8 @@ async def test_a_cassette_stands_in_for_the_agent_it_was_made_of(stable: Stable,
 
     captured = Path(__file__).parent.parent / "captures" / "claude" / "turn-stream-json.ndjson"
     tape = tmp_path / "tape"
-    recorder = Recorder(tape, agent="claude", prompt="x")
+    recorder = Recorder(tape)
+    recorder.begin(agent="claude", prompt="x")
     recorder.stdout(captured.read_bytes())
     recorder.close(Exit(code=0))
     stable.script.env["OSTLER_SCENARIO"] = str(tape)
@@ -308,7 +309,7 @@ async def test_a_recording_plays_again(stable: Stable, tmp_path: Path) -> None:
     stable.script.plays([{"say": "once upon a time"}, {"usage": {"output_tokens": 4}}])
     async with stable.ostler() as o:
         session = await o.session("script", folder=str(stable.folder))
-        await collect(session, "tell", record=Recorder(tmp_path / "tape", agent="script", prompt="tell"))
+        await collect(session, "tell", record=Recorder(tmp_path / "tape"))
     stable.script.env["OSTLER_SCENARIO"] = str(tmp_path / "tape")
     envelope, _ = await stable.turn("tell")
     assert envelope.ok and envelope.text == "once upon a time" and envelope.usage == session.last.usage

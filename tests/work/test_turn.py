@@ -336,6 +336,31 @@ async def test_a_missing_agent_leaves_nothing_behind(stable: Stable) -> None:
         assert not (stable.state / "turns").exists() or not any((stable.state / "turns").rglob("*"))
 
 
+async def test_an_access_that_cannot_be_promised_is_denied_unless_accepted(stable: Stable) -> None:
+    async with stable.ostler(OSTLER_ONLY="", PATH="/nonexistent") as o:
+        session = await o.session("qwen", folder=str(stable.folder))
+        with pytest.raises(OstlerError) as caught:
+            await collect(session, "go", access="write")
+        assert (caught.value.kind, caught.value.message) == (
+            "denied",
+            "qwen cannot promise --access write: its edits are not kept inside the folder",
+        )
+        assert "loose" in caught.value.hint and o.sessions() == []
+    async with stable.ostler(OSTLER_ONLY="", PATH="/nonexistent", OSTLER_LOOSE="qwen") as o:
+        with pytest.raises(OstlerError) as caught:
+            await collect(await o.session("qwen", folder=str(stable.folder)), "go", access="write")
+        assert caught.value.kind == "missing"
+
+
+async def test_a_recording_is_labelled_with_the_agent_that_spoke(stable: Stable, tmp_path: Path) -> None:
+    from ostler.testing import Recorder, cassette_agent
+
+    stable.script.plays([{"say": "hi"}])
+    await stable.turn("hello", agent="claude", record=Recorder(tmp_path / "tape"))
+    assert cassette_agent(tmp_path / "tape") == "script"
+    assert json.loads((tmp_path / "tape").read_text().splitlines()[0])["prompt"] == "hello"
+
+
 async def test_attachments_reach_the_agent(stable: Stable) -> None:
     (stable.folder / "plan.txt").write_text("x")
     stable.script.plays([{"echo": "attach"}])

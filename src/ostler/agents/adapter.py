@@ -66,6 +66,7 @@ class Agent(Struct, frozen=True, kw_only=True):
 
     access: Mapping[Access, str] = {}  # by which flags, for the docs
     unconfined: Mapping[Access, str] = {}  # what that access does not confine, for the docs
+    unpromised: Mapping[Access, str] = {}  # an access that it cannot keep, and why: refused unless accepted
     tools: Mapping[str, tuple[str, ...]] = {}  # ostler's word for a tool → the agent's names
     # Abilities, for the table in the README and for checks before a launch.
     resumes: bool = True

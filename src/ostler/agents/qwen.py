@@ -199,6 +199,7 @@ AGENT = Agent(
         " nor MCP servers",
         "full": "`--approval-mode=yolo`",
     },
+    unpromised={"write": "its edits are not kept inside the folder"},
     unconfined={
         "read": "hooks of the user and of the folder",
         "write": "edits are not kept inside the folder; hooks of the user and of the folder",

@@ -36,6 +36,27 @@ def agents(json: bool) -> None:
         rows.append((r.name, (r.version or "yes") if r.installed else "no", r.login if r.installed else "", can))
     for line in columns(rows):
         click.echo(line)
+    _print_profiles()
+
+
+def _print_profiles() -> None:
+    """The agents that the settings give a name, a model and a prompt of their own."""
+    from ostler.cli.lines import columns
+    from ostler.cli.safe import one_line
+    from ostler.cli.turns import settings_for
+
+    profiles = settings_for(None).profiles
+    if not profiles:
+        return
+    click.echo()
+    rows = [("PROFILE", "AGENT", "MODEL", "DESCRIPTION")]
+    rows += [(name, p.agent or "by model", p.model or "", one_line(p.description)) for name, p in profiles.items()]
+    for (name, *_), line in zip(rows, columns(rows), strict=True):
+        color = profiles[name].color if name in profiles else ""
+        click.echo(click.style(line, fg=color) if color in _COLORS else line)
+
+
+_COLORS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 
 
 @click.command(short_help="Say what is installed, logged in and missing.")

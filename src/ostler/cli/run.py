@@ -203,7 +203,7 @@ async def _run(
             **{key: options[key] for key in ("json", "events", "quiet", "verbose")},
             access=options["access"] or session.row.access,
         )
-        with _recording(options["record"], session.row.agent) as turn["record"]:
+        with _recording(options["record"]) as turn["record"]:
             await carry(view, session.row.agent, session.run(prompt, **turn), lambda _: session.cancel())
         if session.last is None:
             raise ostler.OstlerError("cancelled", "cancelled before the turn began")
@@ -212,7 +212,7 @@ async def _run(
 
 
 @contextlib.contextmanager
-def _recording(path: str | None, agent: str) -> "Iterator[Recorder | None]":
+def _recording(path: str | None) -> "Iterator[Recorder | None]":
     """The cassette that --record names; none is left behind by a turn that could not begin."""
     if path is None:
         yield None
@@ -221,7 +221,7 @@ def _recording(path: str | None, agent: str) -> "Iterator[Recorder | None]":
     from ostler.testing.cassettes import Recorder
 
     new = not os.path.lexists(path)
-    recorder = Recorder(path, agent=agent)
+    recorder = Recorder(path)
     try:
         yield recorder
     except OstlerError:

@@ -45,6 +45,7 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ttl_days: float = 30.0
     config: Literal["user", "private"] = "user"
     lean: bool = False
+    loose: tuple[str, ...] = ()  # agents whose access may be wider than it says (see `Agent.unpromised`)
 
     # From the environment and flags alone.
     home: str = ""

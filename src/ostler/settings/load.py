@@ -101,6 +101,7 @@ VARIABLES: dict[str, Path] = {
     "OSTLER_TTL_DAYS": ("ttl_days",),
     "OSTLER_CONFIG": ("config",),
     "OSTLER_LEAN": ("lean",),
+    "OSTLER_LOOSE": ("loose",),
     "OSTLER_ONLY": ("only",),
     "OSTLER_SCENARIO": ("scenario",),
 }

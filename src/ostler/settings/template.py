@@ -32,12 +32,15 @@ _TEMPLATE = """\
 
 # Where sessions are kept: "user", "project" (.ostler/ here), or a path: (trust)
 #state = "user"
-# Sessions unused for so many days are pruned: (trust)
+# Sessions unused for so many days expire, and `ostler prune` removes them: (trust)
 #ttl_days = 30
 
 # "private" gives agents a config folder of their own instead of the user's; `lean` skips plugins: (trust)
 #config = "user"
 #lean = false
+
+# Agents whose access may be wider than it says (qwen cannot keep its edits inside the folder): (trust)
+#loose = ["qwen"]
 
 # A model name decides the agent.
 #[models]

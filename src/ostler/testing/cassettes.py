@@ -33,12 +33,18 @@ VERSION = 1
 class Recorder:
     """Writes a cassette, 0600. Gets its bytes after secrets were masked. Raises OstlerError if it cannot begin."""
 
-    def __init__(self, path: str | Path, *, agent: str, argv: tuple[str, ...] = (), prompt: str = "") -> None:
+    def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._began = time.monotonic()
         self._file: IO[str] | None = _create(self.path)
-        head = {CASSETTE: VERSION, "agent": agent, "argv": argv_shape(argv), "prompt": prompt, "at": time.time()}
-        self._line(head)
+
+    def begin(self, *, agent: str, argv: tuple[str, ...] = (), prompt: str = "") -> None:
+        """The head. Called again (another agent takes the turn), the tape starts over."""
+        self._began = time.monotonic()
+        if self._file is not None:
+            self._file.seek(0)
+            self._file.truncate()
+        self._line({CASSETTE: VERSION, "agent": agent, "argv": argv_shape(argv), "prompt": prompt, "at": time.time()})
 
     def stdout(self, data: bytes) -> None:
         self._piece("out", data)

@@ -50,6 +50,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
     launch: Launch
     env: dict[str, str]
     served_by: str
+    records_of: str  # the agent whose records come: on a cassette it may be another than the one that serves
     redactor: Redactor
 
 

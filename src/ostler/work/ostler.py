@@ -350,6 +350,7 @@ def _command_attempt(turn: Turn, argv: Sequence[str], environ: Mapping[str, str]
         launch=Launch(argv=tuple(argv)),
         env=env,
         served_by="exec",
+        records_of="exec",
         redactor=Redactor(secrets(environ, env, ())),
     )
 

@@ -46,6 +46,7 @@ async def prepare(setup: Setup, turn: Turn) -> Attempt:
     """The attempt, ready to be carried. Raises OstlerError for all that cannot work; writes nothing."""
     server = server_of(setup, AGENTS[turn.agent])
     turn = _checked(turn, server)
+    _check_promise(setup, turn, server)
     prefix, found = await _binary(setup, server)
     host = Host(
         executable=prefix[-1],
@@ -59,6 +60,7 @@ async def prepare(setup: Setup, turn: Turn) -> Attempt:
     )
     launch = server.launch(turn, host)
     launch = structs.replace(launch, argv=(*prefix, *launch.argv[1:]))
+    recorded = _records_of(setup, server)
     environment = child_environment(
         _with_config(setup, server),
         server,
@@ -69,10 +71,11 @@ async def prepare(setup: Setup, turn: Turn) -> Attempt:
     return Attempt(
         turn=turn,
         agent=server,
-        reader=_records_of(setup, server).reader(turn),
+        reader=recorded.reader(turn),
         launch=launch,
         env=environment.env,
         served_by=server.name,
+        records_of=recorded.name,
         redactor=Redactor(secrets(setup.environ, environment.env, (*server.keys, *setup.settings.redact))),
     )
 
@@ -123,6 +126,17 @@ def _checked(turn: Turn, agent: Agent) -> Turn:
             "Put the text in a file of the folder and name it in the prompt",
         )
     return structs.replace(turn, prompt=prompt, attachments=checked)
+
+
+def _check_promise(setup: Setup, turn: Turn, agent: Agent) -> None:
+    """An access that the agent cannot keep is refused, unless the settings say that this is known."""
+    broken = agent.unpromised.get(turn.access)
+    if broken and agent.name not in setup.settings.loose:
+        raise OstlerError(
+            "denied",
+            f"{agent.name} cannot promise --access {turn.access}: {broken}",
+            f'Use --access full, or accept it with loose = ["{agent.name}"] in your settings (OSTLER_LOOSE)',
+        )
 
 
 def _with_config(setup: Setup, agent: Agent) -> Mapping[str, str]:

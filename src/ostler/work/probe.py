@@ -272,6 +272,8 @@ def access_table(agents: Sequence[Agent]) -> str:
     for agent in agents:
         for access in ("read", "write", "full"):
             by, open_ = agent.access.get(access, ""), agent.unconfined.get(access, "")
+            if access in agent.unpromised:
+                by = f"`denied` unless accepted (`loose`): {agent.unpromised[access]}. Then {by}"
             rows.append([f"`{agent.name}`", f"`{access}`", by or "not offered", open_ or "–"])
     return table(["agent", "access", "enforced by", "not confined"], rows)
 

@@ -117,6 +117,9 @@ class TurnRun:
     async def _attempt(self, attempt: Attempt) -> Carried:
         assert self.artifacts is not None
         self.turn, self.served_by = attempt.turn, attempt.served_by
+        if self.recording is not None:
+            prompt = self.redactor.text(attempt.turn.prompt)
+            self.recording.begin(agent=attempt.records_of, argv=self.redactor.clean(attempt.launch.argv), prompt=prompt)
         await self.journal.add(Notice(text=text, code="launch") for text in attempt.launch.notices)
         carried = await carry(attempt, await self.warden(), self._add, self.artifacts, self.stop)
         ended = [row for row in self.setup.store.turns(self.session.id) if row.state == "ended"]
