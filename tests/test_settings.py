@@ -434,7 +434,7 @@ def test_what_executes_or_widens_waits_for_trust(place: Place) -> None:
         project=str(place.project),
     )
     assert loaded.notices == (
-        f"{path} is not trusted: access, tools_allowed, env_pass, env, state, ttl_days, config, lean, loose, commands, "
+        f"{path} is not trusted: access, tools_allowed, env_pass, env, state, ttl_days, config, lean, commands, "
         "limits.cost_usd, limits.idle, profiles.r.x.access, profiles.r.x.tools_allowed, profiles.r.x.limits.idle, "
         "profiles.mine ignored. Read it, then run `ostler trust`",
     )
