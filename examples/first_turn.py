@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-PROMPT = "Write a small program that greets the stable, run it, and tell me what it says"
+PROMPT = "Write a small program that draws something, and run it"
 
 NEXT = """
 What to try next

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ostler.agents import AGENTS as AGENTS_BY_NAME
+from ostler.errors import OstlerError
 from ostler.process import tree
 from ostler.testing.answers import FINAL
 from ostler.words import Ended, Limits, Text, TextDelta, ToolEnded, ToolStarted
@@ -54,6 +56,43 @@ async def test_resume_in_another_process_carries_the_conversation(yard: Yard) ->
             pass
     assert second.last and second.last.ok, second.last
     assert second.last.agent_session == first.last.agent_session
+    assert any("palomino" in x.text and "which word was it?" in x.text for x in yard.model.asked)
+
+
+async def test_a_conversation_that_the_cli_keeps_is_adopted(yard: Yard) -> None:
+    async with yard.ostler() as o:
+        first = await yard.session(o)
+        await _collect(first, "remember the word palomino")
+        assert first.last and first.last.ok, first.last
+        await o.store.remove_session(first.id)
+        adopted = await o.adopt(yard.agent)
+        if not AGENTS_BY_NAME[yard.agent].conversations:
+            assert adopted == []
+            return
+        assert [(row.agent_session, row.folder) for row in adopted] == [(first.last.agent_session, str(yard.folder))]
+        assert "palomino" in adopted[0].title
+        yard.model.requests.clear()
+        again = await o.session(session=adopted[0].id)
+        await _collect(again, "which word was it?")
+        assert again.last and again.last.ok, again.last
+    assert any("palomino" in x.text and "which word was it?" in x.text for x in yard.model.asked)
+
+
+async def test_a_fork_begins_as_a_copy_under_a_new_id(yard: Yard) -> None:
+    async with yard.ostler() as o:
+        first = await yard.session(o)
+        await _collect(first, "remember the word palomino")
+        assert first.last and first.last.ok, first.last
+        if not AGENTS_BY_NAME[yard.agent].forks:
+            with pytest.raises(OstlerError) as caught:
+                await first.fork()
+            assert caught.value.kind == "unsupported"
+            return
+        yard.model.requests.clear()
+        fork = await first.fork()
+        await _collect(fork, "which word was it?")
+        assert fork.last and fork.last.ok, fork.last
+        assert fork.row.agent_session not in (None, first.row.agent_session)
     assert any("palomino" in x.text and "which word was it?" in x.text for x in yard.model.asked)
 
 
