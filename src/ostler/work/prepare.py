@@ -45,7 +45,7 @@ def server_of(setup: Setup, agent: Agent) -> Agent:
 async def prepare(setup: Setup, turn: Turn) -> Attempt:
     """The attempt, ready to be carried. Raises OstlerError for all that cannot work; writes nothing."""
     server = server_of(setup, AGENTS[turn.agent])
-    turn = _checked(turn, server)
+    told = _checked(turn, server)
     _check_promise(setup, turn, server)
     prefix, found = await _binary(setup, server)
     host = Host(
@@ -58,7 +58,7 @@ async def prepare(setup: Setup, turn: Turn) -> Attempt:
         programs=frozenset(p for p in server.programs if on_path(p, setup.environ.get("PATH", os.defpath))),
         folder_names=frozenset(n for n in server.folder_names if os.path.lexists(os.path.join(turn.folder, n))),
     )
-    launch = server.launch(turn, host)
+    launch = server.launch(told, host)
     launch = structs.replace(launch, argv=(*prefix, *launch.argv[1:]))
     recorded = _records_of(setup, server)
     environment = child_environment(
@@ -71,7 +71,7 @@ async def prepare(setup: Setup, turn: Turn) -> Attempt:
     return Attempt(
         turn=turn,
         agent=server,
-        reader=recorded.reader(turn),
+        reader=recorded.reader(told),
         launch=launch,
         env=environment.env,
         served_by=server.name,

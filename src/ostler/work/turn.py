@@ -139,6 +139,7 @@ class TurnRun:
             except OstlerError as problem:
                 await self._notice("fallback", f"{name}: {problem}")
                 continue
+            self.sums = Sums()  # nothing was done, so nothing was used
             carried = await self._attempt(attempt)
         return carried
 
