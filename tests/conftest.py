@@ -1,8 +1,15 @@
-"""For all tests: where OSTLER_TEST_NO_SKIP is set (CI), a skipped test is a failure."""
+"""For all tests: signals as a terminal has them; where OSTLER_TEST_NO_SKIP is set (CI), a skip is a failure."""
 
 import os
+import signal
 
 import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Started in the background of a shell, everything would ignore Ctrl-C, and hand that on to its children.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)
