@@ -195,10 +195,6 @@ async def _run(
             **{key: options[key] for key in ("model", "access", "system")},
         )
         turn["limits"] = _limits(session, settings, options)
-        if turn["tools_denied"]:
-            profile = settings.profiles.get(session.row.profile or "")
-            around = (profile.tools_denied if profile else ()) or settings.tools_denied
-            turn["tools_denied"] = tuple(dict.fromkeys((*around, *turn["tools_denied"])))
         view = choose_view(
             **{key: options[key] for key in ("json", "events", "quiet", "verbose")},
             access=options["access"] or session.row.access,
