@@ -44,7 +44,7 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 $(CLIS)/.ready: tests/real/clis/package.json tests/real/clis/package-lock.json | $(VENV)/.ready
 	mkdir -p $(CLIS)
 	cp tests/real/clis/package.json tests/real/clis/package-lock.json tests/real/clis/.npmrc $(CLIS)/
-	cd $(CLIS) && PATH=$(NODE)/bin:$$PATH node $(NODE)/lib/node_modules/npm/bin/npm-cli.js install --no-progress --loglevel=error
+	cd $(CLIS) && NODE_USE_SYSTEM_CA=1 PATH=$(NODE)/bin:$$PATH node $(NODE)/lib/node_modules/npm/bin/npm-cli.js install --no-progress --loglevel=error
 	@touch $@
 
 lock:
