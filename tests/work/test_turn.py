@@ -403,8 +403,8 @@ async def test_secrets_stay_off_the_disk(stable: Stable) -> None:
         ]
     )
     async with stable.ostler(ANTHROPIC_API_KEY=CANARY) as o:
-        session = await o.session("script", folder=str(stable.folder))
-        events = await collect(session, f"use {CANARY}", access="full")
+        session = await o.session("script", folder=str(stable.folder), system=f"Keep {CANARY}", model=CANARY)
+        events = await collect(session, f"use {CANARY}", access="full", system=f"Keep {CANARY}")
         assert CANARY not in repr(events) and CANARY not in repr(session.last)
         assert session.last.ok
     for path in stable.state.rglob("*"):

@@ -64,11 +64,14 @@ class Ostler:
         for run, _ in self._running.values():
             run.cancel("ostler is closing")
         await asyncio.gather(*(task for _, task in self._running.values()), return_exceptions=True)
-        if self._warden is not None:
-            warden = await self._warden
-            await warden.close()
-        await self.desk.close()
-        self.store.close()
+        try:
+            if self._warden is not None and (warden := await _started(self._warden)) is not None:
+                await warden.close()
+        finally:
+            try:
+                await self.desk.close()
+            finally:
+                self.store.close()
 
     # -- sessions
 
@@ -328,6 +331,14 @@ class Ostler:
                 return {"ok": self._cancel_turn(turn)}
             case _:
                 raise OstlerError("bad_request", "unknown request")
+
+
+async def _started(warden: "asyncio.Task[Warden]") -> Warden | None:
+    """The warden, or None where it could not be started: the turn that wanted it has told why."""
+    try:
+        return await warden
+    except OstlerError:
+        return None
 
 
 def _open_store(settings: Settings) -> Store:

@@ -207,7 +207,7 @@ class LiveSession:
         """The session's row is committed before anything is spawned; returns the next seq."""
         if not self._stored:
             self.row = structs.replace(self.row, served_by=first.served_by, title=_title(first))
-            await self.ostler.store.add_session(self.row)
+            await self.ostler.store.add_session(first.redactor.clean(self.row))
             self._stored = True
         return await self._take_session(first, wait)
 
