@@ -51,6 +51,8 @@ PLAIN = KeyModes()
 def encode(key: Key, modes: KeyModes = PLAIN) -> bytes:
     """The bytes of the key; none for what the modes do not report. `bad_request` for an unknown key."""
     stroke = _stroke(key)
+    if not (modes.kitty or modes.modify_other_keys):
+        key, stroke = _as_ever(key, stroke)
     mods = set(key.mods)
     foreign = mods & {"hyper", "meta"}
     if "meta" in foreign or (foreign and modes.kitty):
@@ -131,6 +133,18 @@ def _stroke(key: Key) -> _Stroke:
     return _Stroke(place, character, text or (_text(key, character) if character else ""))
 
 
+def _as_ever(key: Key, stroke: _Stroke) -> tuple[Key, _Stroke]:
+    """Ctrl+I, M and [ are Tab, Enter and Escape to programs that asked for nothing better.
+
+    libghostty tells them apart even then, and a shell would print the escape code.
+    """
+    name = {"i": "Tab", "m": "Enter", "[": "Escape"}.get(stroke.character)
+    if not name or key.mods - {"alt", "caps", "num"} != {"ctrl"}:
+        return key, stroke
+    key = Key(name=name, mods=key.mods - {"ctrl"}, event=key.event)
+    return key, _stroke(key)
+
+
 def _place(name: str) -> str:
     """`ArrowUp` → ARROW_UP, `KeyA` → A."""
     place = _ALIASES.get(name) or re.sub(r"(?<=[a-z])(?=[A-Z0-9])", "_", name).upper().removeprefix("KEY_")
@@ -140,14 +154,19 @@ def _place(name: str) -> str:
 
 
 def _unshifted(key: Key) -> str:
-    """The key itself: browsers name the shifted one while shift is held."""
+    """The key itself: browsers name the shifted one while shift or caps lock is on."""
     _typed(key.name)
-    return _plain(key.name) if "shift" in key.mods and not key.shifted else key.name
+    if key.shifted:
+        return key.name
+    return _plain(key.name) if "shift" in key.mods else _lower(key.name) if "caps" in key.mods else key.name
 
 
 def _plain(character: str) -> str:
-    lower = character.lower()
-    return _UNSHIFTED.get(character) or (lower if len(lower) == 1 else character)
+    return _UNSHIFTED.get(character) or _lower(character)
+
+
+def _lower(character: str) -> str:
+    return character.lower() if len(character.lower()) == 1 else character
 
 
 def _text(key: Key, character: str) -> str:
@@ -205,18 +224,18 @@ def _encode(stroke: _Stroke, key: Key, mods: int, modes: KeyModes) -> bytes:
     if lib.ghostty_key_encoder_new(ffi.NULL, encoder):
         raise MemoryError
     try:
-        _set_modes(encoder[0], modes)
+        _set_modes(encoder[0], modes, num="num" in key.mods)
         return _encoded(encoder[0], stroke, _ACTIONS[key.event], mods)
     finally:
         lib.ghostty_key_encoder_free(encoder[0])
 
 
-def _set_modes(encoder: Any, modes: KeyModes) -> None:
+def _set_modes(encoder: Any, modes: KeyModes, num: bool) -> None:
     ffi, lib, _ = _library()
     for option, value in (
         (lib.GHOSTTY_KEY_ENCODER_OPT_CURSOR_KEY_APPLICATION, modes.cursor_application),
         (lib.GHOSTTY_KEY_ENCODER_OPT_KEYPAD_KEY_APPLICATION, modes.keypad_application),
-        (lib.GHOSTTY_KEY_ENCODER_OPT_IGNORE_KEYPAD_WITH_NUMLOCK, modes.numlock_keypad),
+        (lib.GHOSTTY_KEY_ENCODER_OPT_IGNORE_KEYPAD_WITH_NUMLOCK, modes.numlock_keypad and num),
         (lib.GHOSTTY_KEY_ENCODER_OPT_ALT_ESC_PREFIX, modes.alt_escape),
         (lib.GHOSTTY_KEY_ENCODER_OPT_MODIFY_OTHER_KEYS_STATE_2, modes.modify_other_keys == 2),
         (lib.GHOSTTY_KEY_ENCODER_OPT_BACKARROW_KEY_MODE, modes.backarrow),
