@@ -17,7 +17,6 @@ from ostler.terminal.screen_words import (
     Closed,
     Done,
     Facts,
-    Feed,
     Limits,
     Look,
     Open,
@@ -139,19 +138,17 @@ class Screen:
             case Closed():
                 self.end()
 
-    def blame(self, request: Request, again: Callable[[Request], bool]) -> None:
-        """The process died of this request: the next one will not get it."""
-        match request:
-            case Look(ask=ask) if asked := self._asks.get(ask):
-                if not asked[1].done():
-                    asked[1].set_exception(
-                        OstlerError("crashed", f"looking at the screen {self.id} crashed the emulator")
-                    )
-            case Feed() if not again(request):
-                return
-            case _:
-                self.tail.skip(request)
+    def blame(self, request: Request) -> None:
+        """The process died of this request. If it is the second time, the next process will not get it."""
+        if not self.tail.again(request):
+            return
         self.alone = True
+        if isinstance(request, Look) and (asked := self._asks.get(request.ask)):
+            if not asked[1].done():
+                error = OstlerError("crashed", f"looking at the screen {self.id} crashed the emulator")
+                asked[1].set_exception(error)
+        else:
+            self.tail.skip(request)
 
     def end(self) -> None:
         self.followers.end()
@@ -264,11 +261,12 @@ class Screens:
         self._links.remove(link)
         self._bury(link)
         mine = [screen for screen in self._screens.values() if screen.link is link]
-        if link.careful and link.last and (culprit := self._screens.get(link.last.id)) in mine and culprit:
-            culprit.blame(link.last, culprit.tail.doubted)
         for screen in mine:
             screen.restarts += 1
-            screen.tail.doubt()
+            if not link.careful:
+                screen.tail.doubt()
+            elif link.last and link.last.id == screen.id and not link.idle:
+                screen.blame(link.last)
         with suppress(OstlerError):
             self._rebuild([screen for screen in mine if not screen.alone])
         for screen in mine:

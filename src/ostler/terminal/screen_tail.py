@@ -31,6 +31,7 @@ class Tail:
         self._queue: deque[tuple[int, Request]] = deque()  # each is due when its offset has been sent
         self._skips: list[tuple[int, int]] = []
         self._doubt = (0, 0)
+        self._suspect: Request | None = None
         self._rebuilt_at = opening.offset
         self._fresh: tuple[int, bytes] = (0, b"")  # what was just fed, to spare the log
 
@@ -88,10 +89,13 @@ class Tail:
         """The process died: what it had not confirmed may be the reason."""
         self._doubt = (self.told, self.sent)
 
-    def doubted(self, request: Request) -> bool:
-        """Whether a crash on these bytes is the second one."""
-        assert isinstance(request, Feed)
+    def again(self, request: Request) -> bool:
+        """Whether this is the second crash on the same bytes, or on the same other request."""
+        if not isinstance(request, Feed):
+            before, self._suspect = self._suspect, request
+            return before == request
         start, (first, last) = request.end - len(request.data), self._doubt
+        self._doubt = (start, request.end)
         return first < request.end and start < last
 
     def skip(self, request: Request) -> None:
