@@ -16,9 +16,10 @@ MAY_IMPORT = {
     "agents": {"words", "errors"},
     "process": {"words", "errors"},
     "store": {"words", "errors"},
-    "work": GROUND | {"agents", "process", "store"},
-    "cli": GROUND | {"agents", "process", "store", "work", "testing"},
-    "testing": GROUND | {"agents", "process", "store", "work"},
+    "terminal": {"words", "errors", "process", "store"},
+    "work": GROUND | {"agents", "process", "store", "terminal"},
+    "cli": GROUND | {"agents", "process", "store", "terminal", "work", "testing"},
+    "testing": GROUND | {"agents", "process", "store", "terminal", "work"},
     "": GROUND | {"work", "cli"},
 }
 

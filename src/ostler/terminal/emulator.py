@@ -1,0 +1,179 @@
+"""One emulated terminal: bytes in, replies and facts out, and what the screen shows.
+
+What pyghostty 0.1.3 does not do: DECSTR (soft reset), DECXCPR (`CSI ?6n`), XTMODKEYS query, title reports
+(`CSI 21t`, refused on purpose), clipboard (OSC 52 is swallowed), links in rows, pictures (switched off).
+"""
+
+import re
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from ostler.terminal import ghostty
+from ostler.terminal.ghostty_look import Look
+from ostler.terminal.screen_words import Cursor, Facts, Limits, Modes, Progress, Row, Shape, Snapshot, joined
+
+CONTINUATION_BYTES = 65_536
+UNKNOWN_BYTES = 4096
+FOREGROUND, BACKGROUND = (0xD8, 0xD8, 0xD8), (0x10, 0x10, 0x14)
+STATE = b"7501;"  # the OSC by which agents tell their state
+STATE_ANSWER = b"\x1b]7501;?ostler\x1b\\"
+SGR = re.compile(r"\x1b\[[0-9;:]*m")
+SHAPES: tuple[Shape, ...] = ("bar", "block", "underline", "hollow")
+MOUSE = ((1003, "any"), (1002, "drag"), (1000, "press"), (9, "x10"))
+PROGRESS = {1: "set", 2: "error", 3: "indeterminate", 4: "paused"}
+
+
+class Emulator:
+    """Owns one terminal of the library; `close` frees it. Only for the screen process: a crash is possible."""
+
+    def __init__(self, cols: int, rows: int, limits: Limits | None = None, restore: bytes = b"") -> None:
+        """An empty terminal, or the one that `checkpoint` gave. Raises GhosttyFault if it cannot be restored."""
+        self._limits = limits or Limits()
+        self.size = self._limits.clamp(cols, rows)
+        self._replies: list[bytes] = []
+        self._facts = Facts()
+        self._bells = 0
+        self.progress_now: Progress | None = None
+        self._handle = ghostty.decode(restore) if restore else ghostty.new(*self.size)
+        self._self = ghostty.handle_of(self)
+        ghostty.configure(self._handle, self._options(), self._self)
+        self._look = Look(self._handle)
+        if restore:
+            self.size = self._look.value("COLS"), self._look.value("ROWS")
+        self._title, self._cwd = self._look.string("TITLE"), self.cwd()
+
+    def close(self) -> None:
+        self._look.close()
+        ghostty.free(self._handle)
+
+    def feed(self, data: bytes) -> bytes:
+        """Takes bytes of the program; returns what it is to be answered, in stream order."""
+        ghostty.feed(self._handle, data)
+        replies = b"".join(self._replies)
+        self._replies.clear()
+        return replies
+
+    def facts(self) -> Facts:
+        """What was told since the last call."""
+        facts, self._facts = joined(self._facts, Facts(bells=self._bells)), Facts()
+        self._bells = 0
+        title, cwd = self._look.string("TITLE"), self.cwd()
+        if (title, cwd) != (self._title, self._cwd):
+            new_title = None if title == self._title else title
+            new_cwd = None if cwd == self._cwd else cwd
+            facts = joined(facts, Facts(title=new_title, cwd=new_cwd))
+            self._title, self._cwd = title, cwd
+        return facts
+
+    def resize(self, cols: int, rows: int) -> bytes:
+        """Takes a new size, within the limits; returns the report of it, if the program asked for such."""
+        size = self._limits.clamp(cols, rows)
+        if size != self.size:
+            self.size = size
+            ghostty.resize(self._handle, *size)
+        return self.feed(b"")
+
+    def dirty(self) -> list[int]:
+        """Which rows may have changed since the last call."""
+        return self._look.dirty()
+
+    def rows(self, wanted: list[int]) -> tuple[Row, ...]:
+        """The rows of these numbers. Many at once cost less than as many alone."""
+        if len(wanted) > 4:
+            first, last = min(wanted), max(wanted)
+            found = self._look.rows(first, last)
+            return tuple(as_row(y, found[y - first]) for y in wanted)
+        return tuple(as_row(y, self._look.rows(y, y)[0]) for y in wanted)
+
+    def cursor(self) -> Cursor:
+        """Shape and blinking are those of the last `dirty`."""
+        shape, blinking = self._look.cursor()
+        x, y = self._look.value("CURSOR_X"), self._look.value("CURSOR_Y")
+        return Cursor(x, y, SHAPES[shape], bool(self._look.value("CURSOR_VISIBLE", "bool")), blinking)
+
+    def modes(self) -> Modes:
+        mode = self._look.mode
+        mouse: Any = next((name for number, name in MOUSE if mode(number)), "off")
+        alternate = self._look.value("ACTIVE_SCREEN", "int") == 1
+        kitty = self._look.value("KITTY_KEYBOARD_FLAGS", "uint8_t")
+        return Modes(alternate, mode(2004), mouse, mode(1006), mode(1004), mode(1), mode(66), kitty, mode(2026))
+
+    def cwd(self) -> str:
+        """The folder of OSC 7, as a path; empty if none was told."""
+        url = urlsplit(self._look.string("PWD"))
+        return unquote(url.path) if url.scheme in ("file", "kitty-shell-cwd") else ""
+
+    def snapshot(self, offset: int, history: bool = False) -> Snapshot:
+        """All there is to see. Does not touch what `dirty` reports but the cursor's shape is refreshed by it."""
+        cols, rows = self.size
+        shown = [as_row(y, vt) for y, vt in enumerate(self._look.rows(0, rows - 1))]
+        return Snapshot(
+            offset=offset,
+            cols=cols,
+            rows=rows,
+            text=tuple(row.text for row in shown),
+            styled=tuple(row.vt for row in shown),
+            cursor=self.cursor(),
+            modes=self.modes(),
+            title=self._look.string("TITLE"),
+            cwd=self.cwd(),
+            progress=self.progress_now,
+            scrollback=self._look.value("SCROLLBACK_ROWS", "size_t"),
+            vt=self.vt(history),
+        )
+
+    def vt(self, history: bool = False) -> bytes:
+        """The screen as VT, with cursor, modes, title and the beginning of a sequence that is not complete."""
+        shape, blinking = self._look.cursor()
+        style = {"block": 2, "hollow": 2, "underline": 4, "bar": 6}[SHAPES[shape]] - blinking
+        title = self._look.string("TITLE")
+        named = f"\x1b]2;{title}\x1b\\" if title else ""
+        shown = self._look.all(history).replace("\0", "")  # the library ends the folder with one
+        return f"{shown}\x1b[{style} q{named}".encode() + self._unfinished()
+
+    def checkpoint(self) -> bytes | None:
+        """All of it, for `restore`; None within a sequence that is too long to be kept."""
+        try:
+            return ghostty.encode(self._handle)
+        except ghostty.GhosttyFault:
+            return None
+
+    def _unfinished(self) -> bytes:
+        if self._look.value("VT_GROUND", "bool"):
+            return b""
+        try:
+            return ghostty.continuation(self._handle)
+        except ghostty.GhosttyFault:
+            return b"\x1b]"  # what remains of an endless sequence is swallowed up to its end
+
+    def _options(self) -> ghostty.Options:
+        limits = self._limits
+        bounds = (limits.scrollback_bytes, limits.scrollback_lines, CONTINUATION_BYTES, UNKNOWN_BYTES)
+        return ghostty.Options(*bounds, FOREGROUND, BACKGROUND)
+
+    # -- heard during a feed, in stream order
+
+    def reply(self, data: bytes) -> None:
+        self._replies.append(data)
+
+    def bell(self) -> None:
+        self._bells += 1
+
+    def note(self, title: str, body: str) -> None:
+        self._facts = joined(self._facts, Facts(notes=((title[:200], body[:2000]),)))
+
+    def progress(self, state: int, percent: int) -> None:
+        name: Any = PROGRESS.get(state)
+        self.progress_now = Progress(name, percent if percent >= 0 else None) if name else None
+        self._facts = joined(self._facts, Facts(progress=self.progress_now or "none"))
+
+    def unknown(self, content: bytes) -> None:
+        if content == STATE + b"?":
+            self._replies.append(STATE_ANSWER)
+        elif content.startswith(STATE):
+            state = content[len(STATE) :].decode(errors="replace")
+            self._facts = joined(self._facts, Facts(states=(state,)))
+
+
+def as_row(y: int, vt: str) -> Row:
+    return Row(y, SGR.sub("", vt).rstrip(" "), vt)

@@ -1,0 +1,201 @@
+"""The one place that talks to libghostty-vt (pyghostty 0.1.3): raw calls on a handle, with plain values in and out.
+
+pyghostty can end the process it lives in. Only the screen process imports this module.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from pyghostty import ffi as _ffi  # type: ignore[import-untyped,import-not-found,unused-ignore]
+from pyghostty import lib as _lib
+
+ffi: Any = _ffi
+lib: Any = _lib
+
+VERSION = ffi.from_buffer(b"ostler")  # the answer to XTVERSION
+TERMINFO = ffi.from_buffer(b"xterm-256color")
+CELL_PX = (8, 16)
+NO_VALUE = lib.GHOSTTY_NO_VALUE
+PLAIN, VT = lib.GHOSTTY_FORMATTER_FORMAT_PLAIN, lib.GHOSTTY_FORMATTER_FORMAT_VT
+
+
+class Heard(Protocol):
+    """Who is told, during a feed and in stream order, what the terminal has to say. Nothing here may raise."""
+
+    size: tuple[int, int]
+
+    def reply(self, data: bytes) -> None: ...
+    def bell(self) -> None: ...
+    def note(self, title: str, body: str) -> None: ...
+    def progress(self, state: int, percent: int) -> None: ...
+    def unknown(self, content: bytes) -> None: ...
+
+
+class Options(NamedTuple):
+    """What a new terminal is given. Line limits make the library crash: bytes are what is limited."""
+
+    scrollback_bytes: int
+    scrollback_lines: int
+    continuation_bytes: int
+    unknown_bytes: int
+    foreground: tuple[int, int, int]
+    background: tuple[int, int, int]
+
+
+class GhosttyFault(RuntimeError):
+    """The library refused a call."""
+
+
+def check(result: int, what: str) -> None:
+    if result:
+        raise GhosttyFault(f"{what}: {result}")
+
+
+def new(cols: int, rows: int) -> Any:
+    """A terminal handle; freed by `free`."""
+    out = ffi.new("GhosttyTerminal*")
+    check(lib.ghostty_terminal_new(ffi.NULL, out, cols, rows), "new")
+    return out[0]
+
+
+def free(handle: Any) -> None:
+    lib.ghostty_terminal_free(handle)
+
+
+def decode(data: bytes) -> Any:
+    """A terminal from what `encode` gave: both screens, scrollback, modes, and a sequence cut in two."""
+    decoder, out = ffi.new("GhosttySnapshotDecoder*"), ffi.new("GhosttyTerminal*")
+    source = ffi.from_buffer(data)
+    check(lib.ghostty_snapshot_decoder_new_buf(ffi.NULL, decoder, source, len(data)), "decoder")
+    try:
+        check(lib.ghostty_snapshot_decoder_decode(decoder[0], out), "decode")
+    finally:
+        lib.ghostty_snapshot_decoder_free(decoder[0])
+    return out[0]
+
+
+def encode(handle: Any) -> bytes:
+    """The whole terminal in the library's own form. Raises GhosttyFault inside an endless sequence."""
+    return filled(lambda *buffer: lib.ghostty_snapshot_encode_buf(handle, *buffer), "encode")
+
+
+def feed(handle: Any, data: bytes) -> None:
+    lib.ghostty_terminal_vt_write(handle, data, len(data))
+
+
+def resize(handle: Any, cols: int, rows: int) -> None:
+    check(lib.ghostty_terminal_resize(handle, cols, rows, *CELL_PX), "resize")
+
+
+def continuation(handle: Any) -> bytes:
+    """The bytes of a sequence or character that is not complete yet. Raises GhosttyFault if they are too many."""
+    return filled(lambda *buffer: lib.ghostty_terminal_continuation_buf(handle, *buffer), "continuation")
+
+
+def filled(call: Callable[[Any, int, Any], int], what: str) -> bytes:
+    """The library's dance for buffers: ask for the size, then have it filled."""
+    size = ffi.new("size_t*")
+    result = call(ffi.NULL, 0, size)
+    if size[0] == 0:
+        check(result, what)
+        return b""
+    buffer = ffi.new("uint8_t[]", size[0])
+    check(call(buffer, size[0], size), what)
+    return bytes(ffi.buffer(buffer, size[0]))
+
+
+# -- what a terminal is told at its start ----------------------------------------------------------------
+
+
+def configure(handle: Any, options: Options, heard: Any) -> None:
+    """Sets limits, colours and callbacks; `heard` is a handle made by `handle_of`."""
+    put(handle, "SCROLLBACK_MAX_BYTES", ffi.new("size_t*", options.scrollback_bytes))
+    put(handle, "SCROLLBACK_MAX_LINES", ffi.new("size_t*", options.scrollback_lines))
+    put(handle, "CONTINUATION_MAX_BYTES", ffi.new("size_t*", options.continuation_bytes))
+    put(handle, "KITTY_IMAGE_STORAGE_LIMIT", ffi.new("uint64_t*", 0))  # no pictures: nobody could show them
+    put(handle, "UNKNOWN_MAX_BYTES", ffi.new("size_t*", options.unknown_bytes))
+    put(handle, "TERMINFO_NAME", string_of(TERMINFO))
+    put(handle, "COLOR_FOREGROUND", ffi.new("GhosttyColorRgb*", options.foreground))
+    put(handle, "COLOR_BACKGROUND", ffi.new("GhosttyColorRgb*", options.background))
+    put(handle, "USERDATA", heard)
+    for name, callback in CALLBACKS.items():
+        put(handle, name, callback)
+
+
+def handle_of(heard: Heard) -> Any:
+    """The library's pointer to `heard`; must be kept as long as the terminal lives."""
+    return ffi.new_handle(heard)
+
+
+def put(handle: Any, option: str, value: Any) -> None:
+    check(lib.ghostty_terminal_set(handle, getattr(lib, f"GHOSTTY_TERMINAL_OPT_{option}"), value), option)
+
+
+def string_of(buffer: Any) -> Any:
+    text = ffi.new("GhosttyString*")
+    text.ptr, text.len = buffer, len(buffer)
+    return text
+
+
+def text_of(string: Any) -> str:
+    return bytes(ffi.buffer(string.ptr, string.len)).decode(errors="replace") if string.len else ""
+
+
+@ffi.callback("GhosttyTerminalWritePtyFn")  # type: ignore[untyped-decorator]
+def _reply(_: Any, heard: Any, data: Any, size: int) -> None:
+    ffi.from_handle(heard).reply(bytes(ffi.buffer(data, size)))
+
+
+@ffi.callback("GhosttyTerminalBellFn")  # type: ignore[untyped-decorator]
+def _bell(_: Any, heard: Any) -> None:
+    ffi.from_handle(heard).bell()
+
+
+@ffi.callback("GhosttyTerminalDesktopNotificationFn")  # type: ignore[untyped-decorator]
+def _note(_: Any, heard: Any, note: Any) -> None:
+    ffi.from_handle(heard).note(text_of(note.title), text_of(note.body))
+
+
+@ffi.callback("GhosttyTerminalProgressReportFn")  # type: ignore[untyped-decorator]
+def _progress(_: Any, heard: Any, report: Any) -> None:
+    ffi.from_handle(heard).progress(int(report.state), report.progress)
+
+
+@ffi.callback("GhosttyTerminalUnknownSequenceFn")  # type: ignore[untyped-decorator]
+def _unknown(_: Any, heard: Any, sequence: Any) -> None:
+    if sequence.tag == lib.GHOSTTY_TERMINAL_UNKNOWN_SEQUENCE_OSC and not sequence.value.osc.truncated:
+        content = sequence.value.osc.content
+        ffi.from_handle(heard).unknown(bytes(ffi.buffer(content.ptr, content.len)) if content.len else b"")
+
+
+@ffi.callback("GhosttyTerminalSizeFn")  # type: ignore[untyped-decorator]
+def _size(_: Any, heard: Any, out: Any) -> bool:
+    out.columns, out.rows = ffi.from_handle(heard).size
+    out.cell_width, out.cell_height = CELL_PX
+    return True
+
+
+@ffi.callback("GhosttyTerminalColorSchemeFn")  # type: ignore[untyped-decorator]
+def _scheme(_: Any, heard: Any, out: Any) -> bool:
+    out[0] = lib.GHOSTTY_COLOR_SCHEME_DARK
+    return True
+
+
+_version_string = string_of(VERSION)
+
+
+@ffi.callback("GhosttyTerminalXtversionFn")  # type: ignore[untyped-decorator]
+def _version(_: Any, heard: Any) -> Any:
+    return _version_string[0]
+
+
+CALLBACKS = {
+    "WRITE_PTY": _reply,
+    "BELL": _bell,
+    "DESKTOP_NOTIFICATION": _note,
+    "PROGRESS_REPORT": _progress,
+    "UNKNOWN_SEQUENCE": _unknown,
+    "SIZE": _size,
+    "COLOR_SCHEME": _scheme,
+    "XTVERSION": _version,
+}

@@ -1,0 +1,279 @@
+"""Screens in their own process: updates, snapshots, replies, and what happens when that process dies."""
+
+import asyncio
+import base64
+import json
+import os
+import select
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import ostler
+from ostler.errors import OstlerError
+from ostler.terminal.log import ByteLog
+from ostler.terminal.screen import Screen, Screens
+from ostler.terminal.screen_words import Facts, Limits, Snapshot, Update
+
+CAPTURES = Path(__file__).parent.parent / "captures"
+
+
+@pytest.fixture
+async def screens() -> AsyncIterator[Screens]:
+    screens = Screens()
+    yield screens
+    await screens.close()
+    assert screens.pids == []
+
+
+class Terminal:
+    """A log with a screen, as a terminal has them, and all that came out of it."""
+
+    def __init__(self, screens: Screens, cols: int = 80, rows: int = 24, limits: Limits | None = None) -> None:
+        self.log = ByteLog()
+        self.replies: list[bytes] = []
+        self.told: list[Facts] = []
+        self.notices: list[str] = []
+        self.screen: Screen = screens.open(
+            cols,
+            rows,
+            read_log=self.log.read,
+            reply=self.replies.append,
+            told=self.told.append,
+            notice=self.notices.append,
+            limits=limits,
+        )
+
+    def feed(self, data: bytes) -> None:
+        offset = self.log.end
+        self.log.append(data)
+        self.screen.feed(offset, data)
+
+
+def apply(rows: dict[int, str], update: Update) -> None:
+    """What a follower does with an update."""
+    if update.whole:
+        rows.clear()
+    rows.update((row.y, row.vt) for row in update.changed)
+
+
+def pieces(data: bytes, size: int = 4000) -> list[bytes]:
+    return [data[at : at + size] for at in range(0, len(data), size)]
+
+
+async def test_a_snapshot_holds_all_that_was_fed(screens: Screens) -> None:
+    terminal = Terminal(screens)
+    for number in range(500):
+        terminal.feed(b"\r\nline %d" % number)
+    shot = await terminal.screen.snapshot()
+    assert shot.text == tuple(f"line {number}" for number in range(476, 500))
+    assert (shot.offset, shot.scrollback, terminal.screen.backlog) == (terminal.log.end, 477, 0)
+
+
+async def test_followers_see_the_same_as_a_snapshot(screens: Screens) -> None:
+    terminal = Terminal(screens, 120, 40)
+    updates, rows, seqs = terminal.screen.changes(), dict[int, str](), list[int]()
+    first = await anext(updates)
+    assert (first.seq, first.whole, len(first.changed)) == (1, True, 40)
+    for piece in pieces((CAPTURES / "claude/interactive-session.raw.txt").read_bytes()):
+        terminal.feed(piece)
+        await asyncio.sleep(0)
+    shot = await terminal.screen.snapshot()
+    await terminal.screen.close()
+    async for update in updates:
+        apply(rows, update)
+        seqs.append(update.seq)
+    assert seqs == list(range(2, 2 + len(seqs)))
+    shown = {y: vt for y, vt in enumerate(shot.styled) if vt}
+    assert {y: vt for y, vt in rows.items() if vt} == shown
+
+
+async def test_a_slow_follower_gets_one_merged_update(screens: Screens) -> None:
+    terminal = Terminal(screens)
+    updates, rows = terminal.screen.changes(), dict[int, str]()
+    apply(rows, await anext(updates))
+    for number in range(200):
+        terminal.feed(b"\x1b[%d;1Hrow %d\x07" % (number % 20 + 1, number))
+        if number % 20 == 19:
+            shot = await terminal.screen.snapshot()
+    await terminal.screen.close()
+    update, *more = [update async for update in updates]
+    apply(rows, update)
+    assert (more, update.facts.bells) == ([], 200)
+    assert tuple(rows[y] for y in range(24)) == shot.styled
+
+
+async def test_facts_and_replies_in_stream_order(screens: Screens) -> None:
+    terminal = Terminal(screens)
+    terminal.feed(b"\x1b]7501;?\x1b\\\x1b[c")
+    terminal.feed(b"\x1b[6n\x1b]2;title\x07\x07")
+    shot = await terminal.screen.snapshot()
+    assert b"".join(terminal.replies) == b"\x1b]7501;?ostler\x1b\\\x1b[?62;22c\x1b[1;1R"
+    assert terminal.told == [Facts(bells=1, title="title")]
+    assert shot.title == "title"
+
+
+async def test_resize_comes_after_what_was_fed_before(screens: Screens) -> None:
+    terminal = Terminal(screens, 20, 5)
+    terminal.feed(b"x" * 30)
+    terminal.screen.resize(40, 6)
+    terminal.feed(b"y" * 20)
+    shot = await terminal.screen.snapshot()
+    assert (shot.cols, shot.rows, shot.text[:2]) == (40, 6, ("x" * 30 + "y" * 10, "y" * 10))
+
+
+async def test_synchronized_output_is_one_update(screens: Screens) -> None:
+    terminal = Terminal(screens)
+    updates = terminal.screen.changes()
+    await anext(updates)
+    terminal.feed(b"\x1b[?2026hfirst")
+    terminal.feed(b" second\x1b[?2026l")
+    assert (await anext(updates)).changed[0].text == "first second"
+    updates.close()
+
+
+async def test_a_closed_screen(screens: Screens) -> None:
+    terminal = Terminal(screens)
+    terminal.feed(b"last words")
+    updates = terminal.screen.changes()
+    await terminal.screen.close()
+    await terminal.screen.close()
+    assert [update.changed[0].text async for update in updates] == ["last words"]
+    assert [update async for update in terminal.screen.changes()] == []
+    with pytest.raises(OstlerError) as error:
+        await terminal.screen.snapshot()
+    assert error.value.kind == "not_found"
+
+
+async def test_screens_are_spread_over_processes() -> None:
+    screens = Screens(per_process=2)
+    terminals = [Terminal(screens) for _ in range(5)]
+    for number, terminal in enumerate(terminals):
+        terminal.feed(b"%d" % number)
+    shots = [await terminal.screen.snapshot() for terminal in terminals]
+    assert [shot.text[0] for shot in shots] == ["0", "1", "2", "3", "4"]
+    assert len(screens.pids) == 3
+    await screens.close()
+
+
+async def test_a_log_that_was_overrun_is_told(screens: Screens) -> None:
+    terminal = Terminal(screens)
+    terminal.log.append(b"x" * 3_000_000 + b"\r\nend")
+    terminal.screen.feed(3_000_000, b"\r\nend")
+    shot = await terminal.screen.snapshot()
+    assert [row for row in shot.text if row][-1] == "end"
+    assert ["left the log" in notice for notice in terminal.notices] == [True]
+
+
+async def uninterrupted(screens: Screens, data: bytes) -> tuple[Snapshot, bytes]:
+    terminal = Terminal(screens, 120, 40)
+    for piece in pieces(data):
+        terminal.feed(piece)
+    return await terminal.screen.snapshot(), b"".join(terminal.replies)
+
+
+@pytest.mark.parametrize("capture", ["gemini/interactive-session", "codex/interactive-session"])
+async def test_killed_in_mid_stream(screens: Screens, capture: str) -> None:
+    data = (CAPTURES / f"{capture}.raw.txt").read_bytes()
+    data += b"\x1b[c"
+    expected, replies = await uninterrupted(screens, data)
+    terminal, other = Terminal(screens, 120, 40), Terminal(screens)
+    other.feed(b"other\x1b[c")
+    updates, rows = terminal.screen.changes(), dict[int, str]()
+    all_pieces = pieces(data)
+    for number, piece in enumerate(all_pieces):
+        terminal.feed(piece)
+        if number in (len(all_pieces) // 3, len(all_pieces) // 2):
+            await terminal.screen.snapshot()
+            os.kill(screens.pids[0], signal.SIGKILL)
+    shot = await terminal.screen.snapshot()
+    assert (shot.text, shot.styled, shot.cursor) == (expected.text, expected.styled, expected.cursor)
+    assert (await other.screen.snapshot()).text[0] == "other"
+    assert (b"".join(terminal.replies), terminal.notices) == (replies, [])  # each once, over two crashes
+    assert other.replies == [b"\x1b[?62;22c"]
+    assert terminal.screen.restarts >= 1
+    await terminal.screen.close()
+    async for update in updates:
+        apply(rows, update)
+    assert tuple(rows[y] for y in range(40)) == expected.styled
+
+
+async def test_replies_are_given_once_over_a_crash(screens: Screens) -> None:
+    terminal = Terminal(screens)
+    terminal.feed(b"\x1b[c\x07")
+    await terminal.screen.snapshot()
+    os.kill(screens.pids[0], signal.SIGKILL)
+    terminal.feed(b"\x1b[5n")
+    await terminal.screen.snapshot()
+    assert (terminal.replies, terminal.told) == ([b"\x1b[?62;22c", b"\x1b[0n"], [Facts(bells=1)])
+
+
+async def test_a_sequence_that_crashes_the_library(screens: Screens) -> None:
+    """Recorded by fuzzing; it needs a limit of lines and tiny sizes, which ostler itself never sets."""
+    first, *operations = json.loads((CAPTURES / "terminal/segfault_pyghostty_0.1.3.json").read_text())
+    limits = Limits(scrollback_lines=first["line_limit"], min_cols=1, min_rows=1)
+    terminal, other = Terminal(screens, first["cols"], first["rows"], limits), Terminal(screens)
+    other.feed(b"untouched")
+    for operation in operations:
+        if operation["op"] == "resize":
+            terminal.screen.resize(operation["cols"], operation["rows"])
+        else:
+            terminal.feed(base64.b64decode(operation["base64"]))
+    terminal.screen.resize(80, 24)
+    terminal.feed(b"\x1bcafter")
+    shot = await terminal.screen.snapshot()
+    assert (shot.text[0], shot.offset, shot.cols) == ("after", terminal.log.end, 80)
+    assert terminal.screen.restarts >= 2
+    assert ["crashed the emulator twice and were skipped" in notice for notice in terminal.notices] == [True]
+    assert (await other.screen.snapshot()).text[0] == "untouched"
+    assert len(screens.pids) == 2  # the one that crashed lives alone now
+
+
+async def test_the_same_sequence_is_harmless_within_our_limits(screens: Screens) -> None:
+    first, *operations = json.loads((CAPTURES / "terminal/segfault_pyghostty_0.1.3.json").read_text())
+    terminal = Terminal(screens, first["cols"], first["rows"])
+    for operation in operations:
+        if operation["op"] == "resize":
+            terminal.screen.resize(operation["cols"], operation["rows"])
+        else:
+            terminal.feed(base64.b64decode(operation["base64"]))
+    shot = await terminal.screen.snapshot()
+    assert (shot.cols, shot.rows, terminal.screen.restarts) == (198, 5, 0)
+
+
+OWNER = """
+import asyncio, sys
+from ostler.terminal.screen import Screens
+async def main():
+    screens = Screens()
+    await screens.open(80, 24, read_log=lambda offset, limit: (offset, b"")).snapshot()
+    print(screens.pids[0], flush=True)
+    await asyncio.Event().wait()
+asyncio.run(main())
+"""
+
+
+async def test_the_process_ends_when_ostler_is_killed() -> None:
+    env = {"PYTHONPATH": str(Path(ostler.__file__).parent.parent)}
+    pipe = asyncio.subprocess.PIPE
+    owner = await asyncio.create_subprocess_exec(sys.executable, "-c", OWNER, env=env, stdout=pipe)
+    assert owner.stdout
+    pidfd = os.pidfd_open(int(await owner.stdout.readline()))
+    owner.kill()
+    await owner.communicate()
+    assert select.select([pidfd], [], [], 5)[0] == [pidfd]
+    os.close(pidfd)
+
+
+async def test_the_process_ends_with_us() -> None:
+    screens = Screens()
+    terminal = Terminal(screens)
+    await terminal.screen.snapshot()
+    pid = screens.pids[0]
+    await screens.close()
+    assert not Path(f"/proc/{pid}").exists()
+    with pytest.raises(OstlerError):
+        Terminal(screens)

@@ -1,0 +1,72 @@
+"""The recorded streams show the same rows in the emulator as in a real tmux, but for what is listed here.
+
+The one difference: a line feed after the last column was written. ghostty, like xterm and xterm.js, forgets the
+pending wrap, so that the next character stands in the last column of the next row; tmux keeps it, and the next
+character begins the row after. gemini's farewell writes full rows that end with a bare line feed: with carriage
+returns before them, which is all that differs, the rows are equal there too.
+"""
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from ostler.terminal.emulator import Emulator
+
+sys.path.insert(0, str(Path(__file__).parent))
+from tmux_rows import tmux_rows
+
+CAPTURES = Path(__file__).parent.parent / "captures"
+PROGRAMS = sorted(CAPTURES.glob("terminal/*.raw"))
+AGENTS = sorted(CAPTURES.glob("*/interactive-*.raw.txt"))
+BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
+DIFFERENT = {("gemini/interactive-session.raw.txt", 3)}
+CASES = [(path, part) for path in PROGRAMS + AGENTS for part in (1, 2, 3)]
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(CAPTURES))
+
+
+def shown(data: bytes, size: tuple[int, int]) -> list[str]:
+    emulator = Emulator(*size)
+    emulator.feed(data)
+    rows = [row.text.rstrip() for row in emulator.rows(list(range(size[1])))]
+    emulator.close()
+    return rows
+
+
+def cut(data: bytes, part: int) -> bytes:
+    """One, two or three thirds, ending before an escape sequence."""
+    end = len(data) * part // 3
+    return data[: data.rfind(b"\x1b", 0, end)] if part < 3 else data
+
+
+def in_tmux(data: bytes, size: tuple[int, int], folder: Path) -> list[str]:
+    (folder / "bytes").write_bytes(data)
+    return tmux_rows(folder / "bytes", *size, folder)
+
+
+@pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
+@pytest.mark.parametrize(("path", "part"), CASES, ids=lambda value: value if isinstance(value, int) else name(value))
+def test_rows_are_those_of_tmux(path: Path, part: int, tmp_path: Path) -> None:
+    size = (80, 24) if path in PROGRAMS else (120, 40)
+    data = cut(path.read_bytes(), part)
+    if (name(path), part) in DIFFERENT:
+        assert shown(data, size) != in_tmux(data, size, tmp_path)
+        data = BARE_LINE_FEED.sub(b"\r\n", data)
+    assert shown(data, size) == in_tmux(data, size, tmp_path)
+
+
+@pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
+def test_the_listed_difference(tmp_path: Path) -> None:
+    data, blank = b"x" * 20 + b"\nyz", [""] * 2
+    assert shown(data, (20, 5)) == ["x" * 20, " " * 19 + "y", "z", *blank]
+    assert in_tmux(data, (20, 5), tmp_path) == ["x" * 20, "", "yz", *blank]
+
+
+def test_every_recorded_stream_is_compared() -> None:
+    assert len(PROGRAMS) == 3
+    assert {path.parent.name for path in AGENTS} >= {"claude", "codex", "gemini"}

@@ -1,0 +1,33 @@
+"""The rows that a real tmux shows after the bytes of a file, for tests that compare."""
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+MARK = "ostler-test-end"
+# In raw mode the bytes reach tmux as they are, and the replies it types go nowhere. The title is the last thing sent.
+PANE = f"stty raw -echo -opost; cat \"$1\"; printf '\\030\\033]2;{MARK}\\033\\\\'; exec sleep 60"
+CONFIG = "set -g status off\nset -g allow-rename off\nset -g remain-on-exit on\n"
+
+
+def tmux_rows(file: Path, cols: int, rows: int, folder: Path) -> list[str]:
+    """Starts a private tmux server, shows the file in it, takes the rows, and ends the server."""
+    config = folder / "tmux.conf"
+    config.write_text(CONFIG)
+    tmux = ["tmux", "-S", str(folder / "tmux.sock"), "-f", str(config), "-u"]
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "LC_ALL": "C.UTF-8", "TERM": "xterm-256color"}
+
+    def run(*args: str) -> str:
+        return subprocess.run([*tmux, *args], env=env, check=True, capture_output=True, text=True, timeout=30).stdout
+
+    size = ("-x", str(cols), "-y", str(rows))
+    run("new-session", "-d", *size, "sh", "-c", PANE, "sh", str(file))
+    try:
+        until = time.monotonic() + 30
+        while run("display-message", "-p", "#{pane_title}").strip() != MARK:
+            assert time.monotonic() < until, "tmux did not come to the end of the file"
+            time.sleep(0.02)
+        return [row.rstrip() for row in run("capture-pane", "-p").split("\n")[:rows]]
+    finally:
+        run("kill-server")
