@@ -181,16 +181,16 @@ class TurnRun:
     async def _add(self, events: list[AnyEvent]) -> None:
         if self.edits is not None:
             events = await self.edits.with_diffs(events)
+        for event in events:
+            if isinstance(event, Started) and event.agent_session:
+                await self._confirm(event.agent_session)
         await self.journal.add(events)
         if not self.running and events:
             self.running = True
             await self.setup.store.change_turn(self.turn.id, "running")
-        for event in events:
-            if isinstance(event, Started) and event.agent_session:
-                await self._confirm(event.agent_session)
 
     async def _confirm(self, agent_session: str) -> None:
-        """Keeps the agent's own id as soon as it is known: a crash must not lose the conversation."""
+        """Keeps the agent's own id before anybody is told of it: a crash must not lose the conversation."""
         if self._is_ours(agent_session) and agent_session != self.session.agent_session:
             self.session = await self.setup.store.change_session(
                 self.session.id, agent_session=agent_session, agent=self.turn.agent, served_by=self.served_by
