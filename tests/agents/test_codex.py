@@ -1,19 +1,17 @@
 """codex: verdicts of recorded cases, event lists by hand, whole command lines, and what must not pass as success."""
 
 import json
-from pathlib import Path
 
 import pytest
 
-from ostler.agents.codex import AGENT, PROMPT_LIMIT
-from ostler.agents.codex_log import FILTER
+from agents.replayed import CAPTURES, EXPECTED, cases, check_expected, lines, replay, replay_lines, turn_of
+from ostler.agents.codex import AGENT, LOG_FILTER, PROMPT_LIMIT
 from ostler.errors import OstlerError
 from ostler.testing import assert_conforms
 from ostler.words import (
     AnyEvent,
     Attachment,
     Denial,
-    Exit,
     FileChange,
     Host,
     Launch,
@@ -33,13 +31,7 @@ from ostler.words import (
     Verdict,
 )
 
-CAPTURES = Path(__file__).parent.parent / "captures"
-EXPECTED = {
-    name.partition("/")[2]: wanted
-    for name, wanted in json.loads((CAPTURES / "expected.json").read_text()).items()
-    if name.startswith("codex/")
-}
-RECORDED = sorted(p.stem for p in (CAPTURES / "codex").glob("*.ndjson") if not p.stem.endswith((".hooks", ".trace")))
+RECORDED = [case for case in cases("codex") if not case.endswith((".hooks", ".trace"))]
 ID = "01a1e199-6d02-7c42-8e83-d99da6bc007f"
 HOST = Host(executable="/bin/codex", private="/run/private", home="/home/ann")
 FINAL = "All done. The tool ran and this is the final answer."
@@ -49,52 +41,31 @@ UNKNOWN_MODEL = (
 )
 QUIET_LOG = '--config=shell_environment_policy.set.RUST_LOG=""'
 READ = ("--sandbox=read-only", '--config=approval_policy="never"', "--ignore-rules")
+TURN = {"prompt": "hello", "folder": "/work", "access": "read"}
 
 
 def a_turn(**fields: object) -> Turn:
-    given = {"id": "t1", "session": "s1", "agent": "codex", "prompt": "hello", "folder": "/work", **fields}
-    return Turn(**given)
+    return turn_of("codex", **TURN | fields)
 
 
-def play(stdout: bytes, stderr: str = "", code: int = 0, turn: Turn | None = None) -> tuple[list[AnyEvent], Verdict]:
-    """Events and verdict of a whole recorded turn; a negative code is a signal."""
-    reader = AGENT.reader(turn or a_turn())
-    events = [event for line in stdout.splitlines() for event in reader.read_line(line)]
-    events += [event for line in stderr.splitlines() for event in reader.read_stderr(line)]
-    events += reader.flush()
-    return events, reader.end(Exit(code=code) if code >= 0 else Exit(signal=-code), stderr)
+def play(stdout: list[bytes], stderr: str = "", code: int = 0, **fields: object) -> tuple[list[AnyEvent], Verdict]:
+    return replay_lines("codex", stdout, stderr, code, **TURN | fields)
 
 
-def recorded(case: str, turn: Turn | None = None) -> tuple[list[AnyEvent], Verdict]:
-    base = CAPTURES / "codex" / case
-    stderr = base.with_name(f"{case}.stderr.txt")
-    meta = json.loads(base.with_name(f"{case}.meta.json").read_text())
-    said = stderr.read_text() if stderr.exists() else ""
-    return play(base.with_name(f"{case}.ndjson").read_bytes(), said, meta["exit_code"], turn)
+def recorded(case: str, **fields: object) -> tuple[list[AnyEvent], Verdict]:
+    return replay("codex", case, **TURN | fields)
 
 
 def dialog(case: str) -> tuple[list[AnyEvent], Verdict]:
-    return play((CAPTURES / "dialogs" / "codex" / f"{case}.ndjson").read_bytes())
-
-
-def lines(*records: object) -> bytes:
-    return b"\n".join(json.dumps(record).encode() for record in records)
+    return play((CAPTURES / "dialogs" / "codex" / f"{case}.ndjson").read_bytes().splitlines())
 
 
 # -- captures ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", EXPECTED)
+@pytest.mark.parametrize("case", [name.partition("/")[2] for name in EXPECTED if name.startswith("codex/")])
 def test_the_verdict_of_every_case(case: str) -> None:
-    wanted = EXPECTED[case]
-    _, verdict = recorded(case)
-    assert ("ok" if verdict.outcome == "done" else "error") == wanted["status"]
-    assert verdict.agent_session == wanted["agent_session"]
-    assert (verdict.error is None) == (wanted["status"] == "ok")
-    if "text" in wanted:
-        assert verdict.text == wanted["text"]
-    if "kind" in wanted:
-        assert verdict.error is not None and verdict.error.kind == wanted["kind"]
+    check_expected("codex", case, recorded(case)[1])
 
 
 @pytest.mark.parametrize("case", RECORDED)
@@ -207,7 +178,7 @@ def test_an_mcp_tool_that_ran_is_said_to_be_unconfined() -> None:
     started = ToolStarted(id="i1", name="w.scribble", title="/x", input={"path": "/x"})
     told = Notice(text="w.scribble ran unconfined, as every MCP server does", code="unconfined")
     assert play(stream)[0] == [started, ToolEnded(id="i1", output="wrote it"), told]
-    assert play(stream, turn=a_turn(access="full"))[0] == [started, ToolEnded(id="i1", output="wrote it")]
+    assert play(stream, access="full")[0] == [started, ToolEnded(id="i1", output="wrote it")]
 
 
 def test_an_mcp_tool_that_needs_approval_was_denied() -> None:
@@ -288,7 +259,7 @@ def test_a_refused_command_is_found_in_the_log() -> None:
 
 def test_a_refused_patch_is_found_in_the_log() -> None:
     why = "patch rejected: writing outside of the project; rejected by user approval settings"
-    _, verdict = play(DONE, refused_patch(why), turn=a_turn(access="write"))
+    _, verdict = play(DONE, refused_patch(why), access="write")
     assert verdict.denied == (Denial(tool="file_change", target="a b.txt, c.txt", access="full", reason=why),)
 
 
@@ -311,15 +282,15 @@ def test_a_command_that_the_sandbox_stopped_late_has_an_item() -> None:
     stream = lines(item("completed", **call, status="failed"))
     denial = Denial(tool="command_execution", target="touch x", access="write", reason="Read-only file system")
     assert play(stream)[1].denied == (denial,)
-    assert play(stream, turn=a_turn(access="full"))[1].denied == ()
+    assert play(stream, access="full")[1].denied == ()
 
 
 def test_a_log_tells_nothing_of_why_a_turn_failed() -> None:
     stderr = refused_command("c1", "sleep 500") + "\nError: something 429 unheard of\n"
-    assert play(b"", refused_command("c1", "curl 401"), 1)[1].error == Problem(
+    assert play([], refused_command("c1", "curl 401"), 1)[1].error == Problem(
         kind="crashed", message="codex ended with exit code 1 and no result"
     )
-    assert play(b"", stderr, 1)[1].error == Problem(kind="limited", message="Error: something 429 unheard of")
+    assert play([], stderr, 1)[1].error == Problem(kind="limited", message="Error: something 429 unheard of")
 
 
 # -- honesty ----------------------------------------------------------------------------------------
@@ -327,13 +298,13 @@ def test_a_log_tells_nothing_of_why_a_turn_failed() -> None:
 
 def test_a_bad_name_that_began_a_new_thread_is_not_found() -> None:
     begun = json.loads((CAPTURES / "codex" / "resume-bad-name.ndjson").read_bytes().splitlines()[0])["thread_id"]
-    _, verdict = recorded("resume-bad-name", a_turn(resume=True, agent_session=ID))
+    _, verdict = recorded("resume-bad-name", resume=True, agent_session=ID)
     assert (verdict.outcome, verdict.agent_session) == ("failed", begun)
     assert verdict.error is not None and verdict.error.kind == "not_found"
 
 
 def test_a_bad_id_is_not_found() -> None:
-    _, verdict = recorded("resume-bad-id", a_turn(resume=True, agent_session=ID))
+    _, verdict = recorded("resume-bad-id", resume=True, agent_session=ID)
     assert verdict.error == Problem(
         kind="not_found",
         message="Error: thread/resume: thread/resume failed: no rollout found for thread id "
@@ -344,13 +315,13 @@ def test_a_bad_id_is_not_found() -> None:
 
 def test_a_good_resume_and_a_fork_are_done() -> None:
     same = recorded("resume-2-by-id")[1].agent_session
-    assert recorded("resume-2-by-id", a_turn(resume=True, agent_session=same))[1].outcome == "done"
-    assert recorded("fork", a_turn(resume=True, fork=True, agent_session=same))[1].outcome == "done"
+    assert recorded("resume-2-by-id", resume=True, agent_session=same)[1].outcome == "done"
+    assert recorded("fork", resume=True, fork=True, agent_session=same)[1].outcome == "done"
 
 
 def test_exit_0_without_a_result_is_unproven() -> None:
     half = (CAPTURES / "codex" / "turn-bypass.ndjson").read_bytes().splitlines()
-    _, verdict = play(b"\n".join(half[:-1]))
+    _, verdict = play(half[:-1])
     assert (verdict.outcome, verdict.error) == (
         "unproven",
         Problem(kind="unproven", message="codex ended without a result"),
@@ -360,7 +331,7 @@ def test_exit_0_without_a_result_is_unproven() -> None:
 
 def test_a_half_line_is_kept_and_proves_nothing() -> None:
     whole = (CAPTURES / "codex" / "turn-bypass.ndjson").read_bytes().rstrip()
-    events, verdict = play(whole[:-5])
+    events, verdict = play(whole[:-5].splitlines())
     assert verdict.outcome == "unproven"
     assert events[-1] == Raw(line=whole[:-5].splitlines()[-1].decode())
 
@@ -400,7 +371,7 @@ def test_the_default_launch() -> None:
     assert AGENT.launch(a_turn(prompt="--version"), HOST) == Launch(
         argv=("/bin/codex", "exec", "--json", "--skip-git-repo-check", *READ, QUIET_LOG, "-"),
         stdin=b"--version",
-        env={"RUST_LOG": FILTER},
+        env={"RUST_LOG": LOG_FILTER},
     )
 
 

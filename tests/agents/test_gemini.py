@@ -1,11 +1,10 @@
 """gemini: verdicts of recorded cases, event lists by hand, whole command lines, and what must not pass as success."""
 
-import json
 import tomllib
-from pathlib import Path
 
 import pytest
 
+from agents.replayed import CAPTURES, EXPECTED, cases, check_expected, lines, replay, replay_lines, turn_of
 from ostler.agents.gemini import AGENT, PROMPT_LIMIT
 from ostler.errors import OstlerError
 from ostler.testing import assert_conforms
@@ -13,7 +12,6 @@ from ostler.words import (
     AnyEvent,
     Attachment,
     Denial,
-    Exit,
     FileChange,
     Host,
     Launch,
@@ -31,13 +29,7 @@ from ostler.words import (
     Verdict,
 )
 
-CAPTURES = Path(__file__).parent.parent / "captures"
-EXPECTED = {
-    name.partition("/")[2]: wanted
-    for name, wanted in json.loads((CAPTURES / "expected.json").read_text()).items()
-    if name.startswith("gemini/")
-}
-RECORDED = sorted(p.stem for p in (CAPTURES / "gemini").glob("*.ndjson") if not p.stem.endswith(".hooks"))
+RECORDED = [case for case in cases("gemini") if not case.endswith(".hooks")]
 ID = "12345678-1234-4234-8234-123456789abc"
 HOST = Host(executable="/bin/gemini", private="/run/private", home="/home/ann")
 FINAL = "All done. The tool ran and this is the final answer."
@@ -45,31 +37,19 @@ ENV = {"GEMINI_CLI_NO_RELAUNCH": "true"}
 POLICY = "/run/private/policy.toml"
 NO_SHELL = "gemini cannot confine commands to the folder: it has no shell, run again with --access full"
 LOGIN = "Log in: run gemini once, or set GEMINI_API_KEY"
+TURN = {"prompt": "hello", "folder": "/work", "access": "read"}
 
 
 def a_turn(**fields: object) -> Turn:
-    given = {"id": "t1", "session": "s1", "agent": "gemini", "prompt": "hello", "folder": "/work", **fields}
-    return Turn(**given)
+    return turn_of("gemini", **TURN | fields)
 
 
-def play(stdout: bytes, stderr: str = "", code: int = 0, turn: Turn | None = None) -> tuple[list[AnyEvent], Verdict]:
-    """Events and verdict of a whole recorded turn; a negative code is a signal."""
-    reader = AGENT.reader(turn or a_turn())
-    events = [event for line in stdout.splitlines() for event in reader.read_line(line)]
-    events += [event for line in stderr.splitlines() for event in reader.read_stderr(line)]
-    events += reader.flush()
-    return events, reader.end(Exit(code=code) if code >= 0 else Exit(signal=-code), stderr)
+def play(stdout: list[bytes], stderr: str = "", code: int = 0, **fields: object) -> tuple[list[AnyEvent], Verdict]:
+    return replay_lines("gemini", stdout, stderr, code, **TURN | fields)
 
 
-def recorded(case: str, turn: Turn | None = None) -> tuple[list[AnyEvent], Verdict]:
-    base = CAPTURES / "gemini" / case
-    meta = json.loads(base.with_name(f"{case}.meta.json").read_text())
-    stderr = base.with_name(f"{case}.stderr.txt").read_text()
-    return play(base.with_name(f"{case}.ndjson").read_bytes(), stderr, meta["exit_code"], turn)
-
-
-def lines(*records: object) -> bytes:
-    return b"\n".join(json.dumps(record).encode() for record in records)
+def recorded(case: str, **fields: object) -> tuple[list[AnyEvent], Verdict]:
+    return replay("gemini", case, **TURN | fields)
 
 
 def deltas(text: str) -> list[TextDelta]:
@@ -79,17 +59,9 @@ def deltas(text: str) -> list[TextDelta]:
 # -- captures ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", EXPECTED)
+@pytest.mark.parametrize("case", [name.partition("/")[2] for name in EXPECTED if name.startswith("gemini/")])
 def test_the_verdict_of_every_case(case: str) -> None:
-    wanted = EXPECTED[case]
-    _, verdict = recorded(case)
-    assert ("ok" if verdict.outcome == "done" else "error") == wanted["status"]
-    assert verdict.agent_session == wanted["agent_session"]
-    assert (verdict.error is None) == (wanted["status"] == "ok")
-    if "text" in wanted:
-        assert verdict.text == wanted["text"]
-    if "kind" in wanted:
-        assert verdict.error is not None and verdict.error.kind == wanted["kind"]
+    check_expected("gemini", case, recorded(case)[1])
 
 
 @pytest.mark.parametrize("case", RECORDED)
@@ -223,7 +195,7 @@ def test_a_tool_that_the_access_took_away_was_denied(access: str, name: str, rem
     why = f'Tool "{name}" not found. Did you mean one of: "read_file"?'
     error = {"type": "tool_not_registered", "message": why}
     stream = lines(called(name, path="x"), answered(status="error", output=why, error=error))
-    events, verdict = play(stream, turn=a_turn(access=access))
+    events, verdict = play(stream, access=access)
     assert events[1] == ToolEnded(id="c1", ok=False, output=why, denied=True)
     assert verdict.denied == (Denial(tool=name, target="x", access=remedy, reason=why),)
 
@@ -233,7 +205,7 @@ def test_a_tool_that_never_was_is_not_denied() -> None:
     stream = lines(called("fly"), answered(status="error", error=error))
     assert play(stream)[1].denied == ()
     stream = lines(called("write_file"), answered(status="error", error=error))
-    assert play(stream, turn=a_turn(access="full"))[1].denied == ()
+    assert play(stream, access="full")[1].denied == ()
 
 
 @pytest.mark.parametrize(("access", "remedy"), [("write", "full"), ("full", None)])
@@ -241,7 +213,7 @@ def test_a_path_outside_of_the_folder_was_denied(access: str, remedy: str | None
     error = {"type": "invalid_tool_params", "message": 'Path not in workspace: Attempted path "/x" resolves outside'}
     stream = lines(called("write_file", file_path="/x"), answered(status="error", error=error))
     denial = Denial(tool="write_file", target="/x", access=remedy, reason="outside of the folder")
-    assert play(stream, turn=a_turn(access=access))[1].denied == (denial,)
+    assert play(stream, access=access)[1].denied == (denial,)
 
 
 def test_warnings_that_look_like_errors_do_not_fail_a_turn() -> None:
@@ -301,7 +273,7 @@ def test_an_untrusted_folder_is_denied() -> None:
     assert error.hint == "The folder has a .env file: run gemini there once and trust the folder"
 
 
-def failed(message: str, type: str = "unknown") -> bytes:
+def failed(message: str, type: str = "unknown") -> list[bytes]:
     return lines(INIT, {"type": "result", "status": "error", "error": {"type": type, "message": message}})
 
 
@@ -329,14 +301,14 @@ def test_a_slash_command_that_was_not_taken_is_a_bad_request() -> None:
 
 
 def test_another_conversation_than_the_one_asked_for_is_not_found() -> None:
-    _, verdict = recorded("session-id", a_turn(resume=True, agent_session="99999999-1234-4234-8234-123456789abc"))
+    _, verdict = recorded("session-id", resume=True, agent_session="99999999-1234-4234-8234-123456789abc")
     assert verdict.error is not None and verdict.error.kind == "not_found"
-    assert recorded("session-id", a_turn(resume=True, agent_session=ID))[1].outcome == "done"
+    assert recorded("session-id", resume=True, agent_session=ID)[1].outcome == "done"
 
 
 def test_half_a_stream_keeps_its_text_and_proves_nothing() -> None:
     whole = (CAPTURES / "gemini" / "session-id.ndjson").read_bytes().splitlines()
-    events, verdict = play(b"\n".join(whole[:-1]))
+    events, verdict = play(whole[:-1])
     assert verdict.outcome == "unproven"
     assert (events[-1], verdict.text) == (Text(text=FINAL), FINAL)
 

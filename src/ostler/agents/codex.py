@@ -2,20 +2,21 @@
 
 import json
 import re
+import shlex
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
-from ostler.agents import codex_log
-from ostler.agents import codex_parts as parts
 from ostler.agents.adapter import (
     Agent,
     Conversation,
     Reader,
     Record,
+    kind_of,
     refuse_tool_lists,
+    title_of,
     with_attachments,
 )
-from ostler.agents.values import UUID, table, tables, text
+from ostler.agents.values import UUID, number, table, tables, text
 from ostler.errors import ErrorKind, OstlerError
 from ostler.words import (
     Access,
@@ -23,6 +24,7 @@ from ostler.words import (
     Attachment,
     Denial,
     Exit,
+    FileChange,
     Host,
     Launch,
     Limited,
@@ -35,6 +37,7 @@ from ostler.words import (
     ToolEnded,
     ToolStarted,
     Turn,
+    Usage,
 )
 
 PROMPT_LIMIT = 1_048_576  # characters; above, codex ends after `thread.started`
@@ -42,6 +45,7 @@ ARGUMENT_LIMIT = 100_000  # bytes; Linux takes 131,071 in one argument
 
 SANDBOX: dict[Access, str] = {"read": "read-only", "write": "workspace-write", "full": "danger-full-access"}
 WIDER: dict[Access, Access | None] = {"read": "write", "write": "full", "full": None}
+CHANGES: dict[str, Literal["add", "delete"]] = {"add": "add", "delete": "delete"}
 
 READ_ONLY = "Read-only file system"
 NO_SANDBOX = "codex could not set up its sandbox"
@@ -75,7 +79,7 @@ def launch(turn: Turn, host: Host) -> Launch:
         raise OstlerError("bad_request", f"codex takes up to {PROMPT_LIMIT:,} characters, not {len(prompt):,}")
     env = {}
     if "RUST_LOG" not in turn.env:
-        env["RUST_LOG"] = codex_log.FILTER
+        env["RUST_LOG"] = LOG_FILTER
         flags.append('--config=shell_environment_policy.set.RUST_LOG=""')  # not for the commands it runs
     # `--sandbox` is refused after `resume`, so every flag stands before it.
     argv = (host.executable, "exec", "--json", "--skip-git-repo-check", *flags, *_conversation(turn), "-")
@@ -131,7 +135,8 @@ class CodexReader(Reader):
         self.cumulative = True
         self.last_error = ""
         self.plan: Plan | None = None
-        self.log = codex_log.ToolLog()
+        self.logged = ""  # the record of the log that is being read
+        self.refused_calls: set[str] = set()
 
     def read(self, record: Record) -> list[AnyEvent]:
         match record.get("type"):
@@ -145,7 +150,7 @@ class CodexReader(Reader):
             case "error":
                 return [self._error_record(text(record.get("message")))]
             case "turn.completed":
-                self.usage = parts.usage(table(record.get("usage")))
+                self.usage = _usage_of(table(record.get("usage")))
                 self.succeed("turn.completed")
                 return []
             case "turn.failed":
@@ -154,21 +159,23 @@ class CodexReader(Reader):
         return [Raw(record=record)]
 
     def read_stderr(self, line: str) -> list[AnyEvent]:
-        """A command or patch that the sandbox refused leaves no record on stdout."""
-        refusal = self.log.read(line)
-        if refusal is None:
+        """A command or patch that the sandbox refused stands in codex's log alone; a patch runs over several lines."""
+        if found := OUTCOME.search(line):
+            self.refused_calls.add(found[1])
             return []
-        access = "full" if refusal.escalated else WIDER[self.turn.access]
-        self._refuse(refusal.tool, refusal.target, refusal.reason, access)
-        return [
-            ToolStarted(id=refusal.id, name=refusal.tool, title=refusal.target[:200]),
-            ToolEnded(id=refusal.id, ok=False, output=refusal.reason, denied=True),
-        ]
+        if re.match(STAMP, line):
+            self.logged = line
+        elif self.logged and len(self.logged) < 1 << 20:
+            self.logged += "\n" + line
+        if " output=" not in line or not (found := RESULT.search(self.logged)):
+            return []
+        self.logged = ""
+        return self._logged_call(*found.groups())
 
     def no_result(self, exit: Exit | None, stderr_tail: str) -> Problem:
         if self.last_error and exit is not None and exit.signal is None:
-            return Problem(kind=parts.kind(self.last_error), message=self.last_error)
-        said = codex_log.without_log(stderr_tail)
+            return Problem(kind=_kind_of(self.last_error), message=self.last_error)
+        said = _without_log(stderr_tail)
         for pattern, kind, hint in ENDINGS:
             if found := re.search(f"^.*(?:{pattern}).*$", said, re.M):
                 return Problem(kind=kind, message=found[0].strip()[:500], hint=hint)
@@ -187,8 +194,7 @@ class CodexReader(Reader):
                 return [Notice(text=text(item.get("message")), code="warning")]
             case "todo_list":
                 return self._todo(item)
-        tool = parts.tool(item)
-        if tool is None:
+        if (tool := _tool_of(item)) is None:
             return [Raw(record=record)]
         events: list[AnyEvent] = []
         if tool.id not in self.open_tools and phase != "item.updated":
@@ -200,29 +206,23 @@ class CodexReader(Reader):
     def _tool_completed(self, item: Record, tool: ToolStarted) -> list[AnyEvent]:
         code = item.get("exit_code")
         ok = item.get("status") == "completed" and code in (0, None)
-        output = parts.output(item)
+        output = _output_of(item)
         refused = "" if ok else self._refusal(item, output)
-        ended = ToolEnded(
-            id=tool.id,
-            ok=ok,
-            output=output,
-            files=tool.files,
-            exit_code=code if isinstance(code, int) else None,
-            denied=bool(refused),
-        )
+        code = code if isinstance(code, int) else None
+        ended = ToolEnded(id=tool.id, ok=ok, output=output, files=tool.files, exit_code=code, denied=bool(refused))
         events: list[AnyEvent] = [self.tool_ended(ended)]
+        if refused:
+            access = "full" if refused == NO_SANDBOX else WIDER[self.turn.access]
+            self.denied.append(Denial(tool=tool.name, target=tool.title, access=access, reason=refused))
         if refused == NO_SANDBOX:
-            self._refuse(tool.name, tool.title, refused, "full")
             events.append(Notice(text=f"{refused}: {output.strip()}", code="no_sandbox"))
-        elif refused:
-            self._refuse(tool.name, tool.title, refused, WIDER[self.turn.access])
         elif item.get("type") == "mcp_tool_call" and ok and self.turn.access != "full":
             events.append(Notice(text=f"{tool.name} ran unconfined, as every MCP server does", code="unconfined"))
         return events
 
     def _refusal(self, item: Record, output: str) -> str:
         """Why a failed item was refused, or "". A command that the sandbox stopped late has an item after all."""
-        if item.get("status") == "declined" or "requires approval" in parts.message(item.get("error")):
+        if item.get("status") == "declined" or "requires approval" in _message_of(item.get("error")):
             return output
         if output.startswith("bwrap: "):
             return NO_SANDBOX
@@ -239,13 +239,27 @@ class CodexReader(Reader):
 
     # -- failures
 
+    def _logged_call(self, id: str, arguments: str, said: str) -> list[AnyEvent]:
+        escalated = said.startswith("approval policy is Never")  # the model asked to leave the sandbox
+        if id in self.refused_calls:
+            reason = "the sandbox refused it"
+        elif escalated or said.startswith("patch rejected"):
+            reason = said.partition(" mcp_server=")[0]
+        else:
+            return []
+        name, target = _call_of(arguments)
+        access = "full" if escalated else WIDER[self.turn.access]
+        self.denied.append(Denial(tool=name, target=target, access=access, reason=reason))
+        started = ToolStarted(id=id, name=name, title=target[:200])
+        return [started, ToolEnded(id=id, ok=False, output=reason, denied=True)]
+
     def _error_record(self, message: str) -> AnyEvent:
         """`Reconnecting... 2/5 (…)` is a retry; anything else is repeated by `turn.failed`."""
         if not message.startswith("Reconnecting"):
-            self.last_error = parts.inner(message)
+            self.last_error = _words_of(message)
             return Notice(text=self.last_error, code="error", quiet=True)
         attempt = re.search(r"(\d+)/\d+", message)
-        kind = parts.kind(message.partition("(")[2])
+        kind = _kind_of(message.partition("(")[2])
         return Limited(
             error=kind if kind in ("limited", "unauthenticated") else "overloaded",
             message=message,
@@ -253,12 +267,61 @@ class CodexReader(Reader):
         )
 
     def _failed(self, error: Any) -> None:
-        message = parts.inner(parts.message(error)) or self.last_error
-        kind = parts.kind(message)
+        message = _words_of(_message_of(error)) or self.last_error
+        kind = _kind_of(message)
         self.fail("turn.failed", kind, message, "Log in: codex login" if kind == "unauthenticated" else "")
 
-    def _refuse(self, tool: str, target: str, reason: str, access: Access | None) -> None:
-        self.denied.append(Denial(tool=tool, target=target, access=access, reason=reason))
+
+# -- what records say -------------------------------------------------------------------------------
+
+
+def _tool_of(item: Record) -> ToolStarted | None:
+    """The tool call that an item is about, or None where it is no tool that we know."""
+    id = text(item.get("id"))
+    match item.get("type"):
+        case "command_execution":
+            input: Any = {"command": text(item.get("command"))}
+            return ToolStarted(id=id, name="command_execution", title=_typed(input["command"]), input=input)
+        case "file_change":
+            changes = [(text(c.get("path")), text(c.get("kind"))) for c in tables(item.get("changes"))]
+            files = tuple(FileChange(path=path, change=CHANGES.get(kind, "update")) for path, kind in changes)
+            return ToolStarted(id=id, name="file_change", title=", ".join(f.path for f in files)[:200], files=files)
+        case "mcp_tool_call":
+            name, input = f"{text(item.get('server'))}.{text(item.get('tool'))}", item.get("arguments")
+        case "collab_tool_call":
+            name, input = text(item.get("tool")) or "agent", {"prompt": item.get("prompt")}
+        case "web_search":
+            name, input = "web_search", {"query": item.get("query")}
+        case _:
+            return None
+    return ToolStarted(id=id, name=name, title=title_of(name, input), input=input)
+
+
+def _typed(command: str) -> str:
+    """`/bin/bash -lc 'touch x'` as people would type it, its first line."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = []
+    if len(words) == 3 and words[1] in ("-c", "-lc"):
+        command = words[2]
+    return title_of("", {"command": command})
+
+
+def _output_of(item: Record) -> str:
+    if item.get("type") == "command_execution":
+        return text(item.get("aggregated_output"))
+    said = [text(c.get("text")) for c in tables(table(item.get("result")).get("content"))]
+    return "\n".join(part for part in said if part) or _message_of(item.get("error"))
+
+
+def _usage_of(counts: Record) -> Usage:
+    return Usage(
+        input_tokens=number(counts.get("input_tokens")),
+        output_tokens=number(counts.get("output_tokens")),
+        cached_tokens=number(counts.get("cached_input_tokens")),
+        reasoning_tokens=number(counts.get("reasoning_output_tokens")),
+    )
 
 
 ENDINGS: tuple[tuple[str, ErrorKind, str], ...] = (
@@ -267,6 +330,53 @@ ENDINGS: tuple[tuple[str, ErrorKind, str], ...] = (
     ("Error loading config", "bad_request", "Mend ~/.codex/config.toml"),
     ("output schema", "bad_request", ""),
 )
+
+
+def _kind_of(said: str) -> ErrorKind:
+    kind = kind_of(None, said)
+    broken = kind == "crashed" and re.search(r"disconnected|connection|network|timed? ?out", said, re.I)
+    return "overloaded" if broken else kind
+
+
+def _message_of(error: Any) -> str:
+    return text(error) or text(table(error).get("message"))
+
+
+def _words_of(said: str) -> str:
+    """The words inside a model server's JSON error body, which codex passes on whole."""
+    try:
+        return _message_of(table(json.loads(said)).get("error")) or said
+    except (ValueError, RecursionError):
+        return said
+
+
+# -- the log on stderr ------------------------------------------------------------------------------
+
+# RUST_LOG: errors, and of the telemetry events those of a refusal and those with a tool's arguments.
+LOG_FILTER = "error,codex_otel.log_only[{outcome}]=info,codex_otel.log_only[{arguments}]=info"
+
+OUTCOME = re.compile(r'event\.name="codex\.sandbox_outcome" .*?call_id=(\S+) outcome=denied')
+RESULT = re.compile(
+    r'event\.name="codex\.tool_result" .*?call_id=(\S+) .*? arguments=(\{.*?\}|.*\*\*\* End Patch\s*) output=(.*)', re.S
+)
+PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.M)
+STAMP = r"^\d{4}-\d\d-\d\dT\S+Z +[A-Z]+ "
+LOGGED = re.compile(rf"{STAMP}.*?(?={STAMP}|^Error|\Z)", re.M | re.S)
+
+
+def _call_of(arguments: str) -> tuple[str, str]:
+    """The tool, as the records on stdout call it, and its target."""
+    if files := PATCHED.findall(arguments.replace("\\n", "\n")):
+        return "file_change", ", ".join(files)
+    try:
+        return "command_execution", title_of("", json.loads(arguments))
+    except (ValueError, RecursionError):  # the log cuts long ones
+        return "command_execution", arguments[:200]
+
+
+def _without_log(stderr: str) -> str:
+    """What codex said itself: its log holds numbers and outputs that tell nothing of why a turn failed."""
+    return LOGGED.sub("", stderr).replace("Reading additional input from stdin...\n", "")
 
 
 # -- description ------------------------------------------------------------------------------------

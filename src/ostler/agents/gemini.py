@@ -3,20 +3,20 @@
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
 
-from ostler.agents import gemini_parts as parts
 from ostler.agents.adapter import (
     Agent,
+    Conversation,
     Reader,
     Record,
     kind_of,
+    spoken,
     title_of,
     tool_names,
     with_attachments,
 )
-from ostler.agents.values import UUID, table, text
-from ostler.errors import OstlerError
+from ostler.agents.values import UUID, number, table, tables, text
+from ostler.errors import ErrorKind, OstlerError
 from ostler.words import (
     Access,
     AnyEvent,
@@ -34,6 +34,7 @@ from ostler.words import (
     ToolEnded,
     ToolStarted,
     Turn,
+    Usage,
     Verdict,
 )
 
@@ -149,15 +150,14 @@ class GeminiReader(Reader):
         self.deltas: list[str] = []
 
     def read(self, record: Record) -> list[AnyEvent]:
-        kind = record.get("type")
-        if kind == "message" and record.get("role") == "assistant" and record.get("delta"):
+        if record.get("type") == "message" and record.get("role") == "assistant" and record.get("delta"):
             delta = text(record.get("content"))
             self.deltas.append(delta)
             return [TextDelta(text=delta)]
-        return [*self._wholetext(), *self._other(kind, record)]
+        return [*self._wholetext(), *self._other(record)]
 
-    def _other(self, kind: Any, record: Record) -> list[AnyEvent]:
-        match kind:
+    def _other(self, record: Record) -> list[AnyEvent]:
+        match record.get("type"):
             case "init":
                 self.agent_session = text(record.get("session_id")) or None
                 self.model = text(record.get("model")) or None
@@ -179,7 +179,7 @@ class GeminiReader(Reader):
 
     def read_stderr(self, line: str) -> list[AnyEvent]:
         """Retries, which may last minutes, stand on stderr alone."""
-        if not (found := parts.RETRY.match(line)):
+        if not (found := RETRY.match(line)):
             return []
         kind = kind_of(int(found[2]) if found[2] else None, line)
         return [
@@ -202,11 +202,11 @@ class GeminiReader(Reader):
         return super().end(exit, stderr_tail)
 
     def no_result(self, exit: Exit | None, stderr_tail: str) -> Problem:
-        said = [line for line in parts.ANSI.sub("", stderr_tail).splitlines() if not parts.NOISE.match(line)]
-        kind, hint = parts.EXITS.get(exit.code if exit is not None else None, (None, ""))
-        if kind is None:
+        said = [line for line in ANSI.sub("", stderr_tail).splitlines() if not NOISE.match(line)]
+        if exit is None or exit.code not in EXITS:
             return super().no_result(exit, "\n".join(said))
-        message = said[0].strip()[:500] if said else f"gemini ended with exit code {exit.code if exit else None}"
+        kind, hint = EXITS[exit.code]
+        message = said[0].strip()[:500] if said else f"gemini ended with {spoken(exit)}"
         if "resuming session" in message:
             kind, hint = "not_found", "Start a new session; gemini finds a conversation in its own folder only"
         elif "already exists" in message:
@@ -252,31 +252,103 @@ class GeminiReader(Reader):
         if message.startswith("Path not in workspace"):
             wider: Access | None = None if self.turn.access == "full" else "full"  # by a command, even then
             return Denial(tool=tool.name, target=tool.title, access=wider, reason="outside of the folder")
-        taken = _matches(tool.name, REFUSED[self.turn.access])
+        taken = _takes(self.turn.access, tool.name)
         if not taken and kind != "policy_violation":
             return None
-        wider = next(a for a in MODES if not _matches(tool.name, REFUSED[a])) if taken else None
+        wider = next(a for a in MODES if not _takes(a, tool.name)) if taken else None
         return Denial(tool=tool.name, target=tool.title, access=wider, reason=message)
 
     def _result(self, record: Record) -> None:
         stats, error = table(record.get("stats")), table(record.get("error"))
-        self.usage = parts.usage(stats)
-        self.model = parts.served_by(table(stats.get("models"))) or self.model
+        self.usage = _usage_of(stats)
+        self.model = _served_by(table(stats.get("models"))) or self.model
         if record["status"] == "success":
             self.succeed("result: success")
             return
-        status, message = parts.api_error(text(error.get("message")))
-        kind = parts.FATAL.get(text(error.get("type"))) or kind_of(status, message)
+        status, message = _api_error(text(error.get("message")))
+        kind = FATAL.get(text(error.get("type"))) or kind_of(status, message)
         if kind == "crashed" and "API Error" in text(error.get("message")):
             kind = "overloaded"  # `terminated`, `Unexpected end of JSON input`: the stream broke
-        self.fail("result: error", kind, message, parts.EXITS[41][1] if kind == "unauthenticated" else "")
+        self.fail("result: error", kind, message, LOGIN if kind == "unauthenticated" else "")
 
 
-def _matches(name: str, patterns: Sequence[str]) -> bool:
-    return any(name.startswith(p[:-1]) if p.endswith("*") else name == p for p in patterns)
+def _takes(access: Access, name: str) -> bool:
+    """Whether that access takes the tool away."""
+    return any(name.startswith(p[:-1]) if p.endswith("*") else name == p for p in REFUSED[access])
+
+
+# -- what records and messages say ------------------------------------------------------------------
+
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+NOISE = re.compile(
+    r"\s*$|    at |Warning: True color|YOLO mode is enabled|Ripgrep is not|\[STARTUP\]|Approval mode overridden"
+    r"|Warning: --allowed-tools"
+)
+RETRY = re.compile(r"Attempt (\d+) failed(?: with status (\d+))?.*?Retrying(?: after (\d+)ms)?")
+LOGIN = "Log in: run gemini once, or set GEMINI_API_KEY"
+EXITS: dict[int | None, tuple[ErrorKind, str]] = {
+    41: ("unauthenticated", LOGIN),
+    42: ("bad_request", ""),
+    44: ("bad_request", ""),
+    52: ("bad_request", "Mend ~/.gemini/settings.json"),
+    55: ("denied", "The folder has a .env file: run gemini there once and trust the folder"),
+    130: ("cancelled", ""),
+}
+FATAL: dict[str, ErrorKind] = {
+    "FatalAuthenticationError": "unauthenticated",
+    "FatalInputError": "bad_request",
+    "FatalConfigError": "bad_request",
+    "FatalUntrustedWorkspaceError": "denied",
+    "FatalCancellationError": "cancelled",
+}
+
+
+def _api_error(message: str) -> tuple[int | None, str]:
+    """`[API Error: {"error":{"code":…,"message":…}}]` as its status and its words."""
+    inner = re.sub(r"^\[API Error: (.*?)\]$", r"\1", message, count=1, flags=re.S | re.M)
+    try:
+        error = json.loads(inner)["error"]
+        return int(error["code"]), str(error["message"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None, inner
+
+
+def _usage_of(stats: Record) -> Usage:
+    return Usage(
+        input_tokens=number(stats.get("input_tokens")),
+        output_tokens=number(stats.get("output_tokens")),
+        cached_tokens=number(stats.get("cached")),
+    )
+
+
+def _served_by(models: Record) -> str | None:
+    """The model that did most of the work: `init` may say `auto`, and a router takes part."""
+    counted = [(number(table(m).get("total_tokens")) or 0, name) for name, m in models.items()]
+    return max(counted)[1] if counted else None
 
 
 # -- description ------------------------------------------------------------------------------------
+
+
+def conversation(path: str, records: Sequence[Record]) -> Conversation | None:
+    """A look at `session-*.jsonl`: its first record names it, gemini's first message tells the folder."""
+    id = text(records[0].get("sessionId")) if records else ""
+    if not UUID.fullmatch(id):
+        return None
+    folder = title = ""
+    for said in (said for record in records for said in _user_texts(record)):
+        if said.startswith("<session_context>"):
+            found = re.search(r"Workspace Directories:\*\*\s+- (/[^\n]*)", said)
+            folder = found[1] if found else folder
+        elif said.strip() and not title:
+            title = said.strip().splitlines()[0][:200]
+    return Conversation(id=id, folder=folder, title=title)
+
+
+def _user_texts(record: Record) -> list[str]:
+    messages = tables(table(record.get("$set")).get("messages")) or [record]
+    parts = [part for m in messages if m.get("type") == "user" for part in tables(m.get("content"))]
+    return [text(part.get("text")) for part in parts]
 
 
 AGENT = Agent(
@@ -319,5 +391,5 @@ AGENT = Agent(
     images="native",
     deltas=True,
     conversations=(".gemini/tmp/*/chats/session-*.jsonl",),
-    conversation=parts.conversation,
+    conversation=conversation,
 )
