@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ostler.agents.adapter import Agent, Conversation, Record, literal, tool_names, with_attachments
-from ostler.agents.claude_access import COMMANDS, EDITS, MODES, READING, SHELL, settings_of, tool_flags
-from ostler.agents.messages import MessagesReader, confirm, kind_said
+from ostler.agents.messages import MessagesReader, attachment_rules, confirm, conversation_flags, kind_said
 from ostler.agents.values import UUID, items, number, table, tables, text
 from ostler.errors import ErrorKind, OstlerError
 from ostler.words import Access, AnyEvent, Host, Launch, Limited, Raw, Turn, Usage, UsageReport
@@ -15,18 +14,41 @@ from ostler.words import Access, AnyEvent, Host, Launch, Limited, Raw, Turn, Usa
 PROMPT_LIMIT = 10_000_000  # bytes; claude refuses more than 10 MB on stdin
 ARGUMENT_LIMIT = 100_000  # bytes; Linux refuses one argument of 128 KiB
 
+# What claude may do under each access was measured against settings that allow everything.
+MODES: dict[Access, str] = {"read": "dontAsk", "write": "acceptEdits", "full": "bypassPermissions"}
+# An allow-list of built-in tools: it holds against every setting, in subagents too, and a tool that a
+# later claude adds stays out. Permission modes alone yield to `permissions.allow` of the user.
+READING = ("Read", "Glob", "Grep", "LS", "NotebookRead", "WebFetch", "WebSearch", "Task", "Skill", "TodoWrite")
+EDITS = ("Edit", "MultiEdit", "Write", "NotebookEdit")
+SHELL = ("Bash",)
+# What runs commands without being named Bash; an allow-list of tools leaves it out, this says so twice.
+COMMANDS = (*SHELL, "Monitor", "PowerShell")
+# Tools that an allow rule would let out of the folder.
+FOLDER_BOUND = ("Read", "Glob", "Grep", "LS", "NotebookRead", *EDITS, *COMMANDS)
+SANDBOX = {
+    "enabled": True,
+    "autoAllowBashIfSandboxed": True,
+    "allowUnsandboxedCommands": False,  # else a tool call may switch it off
+    "failIfUnavailable": True,  # else claude goes on without it
+}
+NO_SANDBOX = (
+    "commands are off: claude's sandbox needs bwrap and socat. "
+    "Install them (apt install bubblewrap socat), or run with --access full"
+)
+NO_HOOKS = "hooks are off for this turn: the folder has its own .claude settings, whose hooks could write"
+
 
 # -- launch -----------------------------------------------------------------------------------------
 
 
 def launch(turn: Turn, host: Host) -> Launch:
     files: dict[str, bytes] = {}
-    settings, notices = settings_of(turn, host)
+    settings, notices = _settings(turn, host)
     flags = [
         *("-p", "--output-format=stream-json", "--verbose", "--include-partial-messages"),
         f"--permission-mode={MODES[turn.access]}",
-        *_conversation(turn),
-        *tool_flags(turn, host, tool_names(AGENT, turn.tools_allowed), tool_names(AGENT, turn.tools_denied)),
+        *conversation_flags(turn),
+        *_tools(turn, host),
     ]
     if settings:
         flags.append(f"--settings={json.dumps(settings, separators=(',', ':'))}")
@@ -49,16 +71,56 @@ def launch(turn: Turn, host: Host) -> Launch:
     )
 
 
-def _conversation(turn: Turn) -> list[str]:
-    if turn.agent_session is None:
-        return []
-    if not UUID.fullmatch(turn.agent_session):  # --resume takes titles too: some other conversation
-        raise OstlerError(
-            "bad_request", f"{turn.agent_session!r} is not an id of a claude conversation", "Its ids are UUIDs"
-        )
-    if not turn.resume:
-        return [f"--session-id={turn.agent_session}"]
-    return [f"--resume={turn.agent_session}", *(["--fork-session"] if turn.fork else [])]
+def _settings(turn: Turn, host: Host) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Settings that go before the user's, and what the user should know of them."""
+    if turn.access == "write":
+        return ({"sandbox": SANDBOX}, ()) if _confines(host) else ({}, (NO_SANDBOX,))
+    if turn.access == "read" and ".claude" in host.folder_names and not turn.lean:
+        # claude -p runs a folder's hooks also where the folder was never trusted.
+        return {"disableAllHooks": True}, (NO_HOOKS,)
+    return {}, ()
+
+
+def _confines(host: Host) -> bool:
+    """Whether claude's own sandbox can run here."""
+    return {"bwrap", "socat"} <= host.programs or "sandbox-exec" in host.programs
+
+
+def _tools(turn: Turn, host: Host) -> list[str]:
+    """Which tools there are, which need no approval, which are refused: within what the access allows."""
+    allowed, denied = tool_names(AGENT, turn.tools_allowed), tool_names(AGENT, turn.tools_denied)
+    offered = _offered(turn.access, host)
+    named = [name for name in allowed if offered is None or _base(name) in offered or name.startswith("mcp__")]
+    approved = [name for name in named if _base(name) not in FOLDER_BOUND]
+    approved += attachment_rules(turn)
+    flags = []
+    if offered is not None or allowed:
+        known = [_base(name) for name in named if not name.startswith("mcp__")] if allowed else offered
+        flags.append(f"--tools={','.join(dict.fromkeys(known or ()))}")
+    if offered is not None:
+        denied = (*(name for name in (*EDITS, *COMMANDS) if name not in offered), *denied)
+        if not any(name.startswith("mcp__") for name in named):
+            # What an MCP server does is not confined: none but those that were named.
+            denied = (*denied, "mcp__*")
+            flags.append("--strict-mcp-config")
+    if approved:
+        flags.append(f"--allowedTools={','.join(dict.fromkeys(approved))}")
+    if denied:
+        flags.append(f"--disallowedTools={','.join(dict.fromkeys(denied))}")
+    return flags
+
+
+def _offered(access: Access, host: Host) -> tuple[str, ...] | None:
+    if access == "full":
+        return None
+    if access == "read":
+        return READING
+    return (*READING, *EDITS, *SHELL) if _confines(host) else (*READING, *EDITS)
+
+
+def _base(name: str) -> str:
+    """The tool of a rule: `Bash(git log:*)` → `Bash`."""
+    return name.partition("(")[0].strip()
 
 
 def _system(turn: Turn, host: Host, files: dict[str, bytes]) -> list[str]:

@@ -2,25 +2,21 @@
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
-from ostler.agents import copilot_parts as parts
-from ostler.agents.adapter import (
-    Agent,
-    Reader,
-    Record,
-    title_of,
-    tool_names,
-    with_attachments,
-)
-from ostler.agents.copilot_parts import inner, string
+from ostler.agents.adapter import Agent, Conversation, Reader, Record, kind_of, title_of, tool_names, with_attachments
+from ostler.agents.values import number, table, tables, text
+from ostler.errors import ErrorKind
 from ostler.words import (
     Access,
     AnyEvent,
     Attachment,
     Denial,
     Exit,
+    FileChange,
     Host,
     Launch,
+    Limited,
     Notice,
     Problem,
     Raw,
@@ -47,6 +43,7 @@ ACCESS: dict[Access, tuple[str, ...]] = {
     "write": ("--deny-tool=shell", "--disallow-temp-dir"),
     "full": ("--allow-all",),
 }
+NO_SHELL = "copilot cannot keep its shell to the folder, so it has none; for commands, run again with --access full"
 
 
 # -- launch -----------------------------------------------------------------------------------------
@@ -73,7 +70,7 @@ def launch(turn: Turn, host: Host) -> Launch:
         stdin=with_attachments(_literal(turn), others).encode(),
         env=env,
         files=files,
-        notices=_notices(turn),
+        notices=(NO_SHELL,) if turn.access == "write" else (),
     )
 
 
@@ -117,17 +114,31 @@ def _literal(turn: Turn) -> str:
     return turn.prompt
 
 
-def _notices(turn: Turn) -> tuple[str, ...]:
-    if turn.access != "write":
-        return ()
-    return ("copilot cannot keep its shell to the folder, so it has none; for commands, run again with --access full",)
-
+# -- reading ----------------------------------------------------------------------------------------
 
 # Killed (SIGKILL) before one of these, copilot knows nothing of the conversation; after, it resumes it.
 SAVED = ("assistant.message_start", "assistant.message", "tool.execution_start")
-
-
-# -- reading ----------------------------------------------------------------------------------------
+KINDS: dict[str, ErrorKind] = {"rate_limit": "limited", "quota": "limited", "authentication": "unauthenticated"}
+# What tells nothing that another record does not tell too.
+KNOWN = frozenset(
+    """
+    user.message system.message assistant.turn_start assistant.turn_end assistant.turn_retry assistant.idle
+    assistant.message_start assistant.tool_call_delta assistant.streaming_delta assistant.intent assistant.usage
+    model.call_start model.call_finished model.call_final_result model.call_failure
+    tool.shell_output tool.execution_partial_result tool.execution_progress tool.user_requested tool_search.activated
+    session.start session.resume session.shutdown session.idle session.skills_loaded session.mcp_servers_loaded
+    session.mcp_server_status_changed session.mcp_server_tools_loaded session.custom_agents_updated
+    session.extensions_loaded session.tools_updated session.background_tasks_changed session.todos_changed
+    session.title_changed session.plan_changed session.mode_changed session.model_change session.context_changed
+    session.usage_info session.usage_record session.usage_checkpoint session.workspace_file_changed
+    session.compaction_start session.compaction_complete session.permissions_changed session.quota_observation
+    session.completion_receipt session.memory_changed session.managed_settings_resolved session.indexed_search
+    permission.requested permission.completed hook.start hook.end hook.progress skill.invoked skill.context_delivered
+    subagent.started subagent.configured subagent.selected subagent.deselected subagent.completed subagent.failed
+    system.notification commands.changed capabilities.changed pending_messages.modified prompt_cache_break
+    sandbox.decision abort agent.interrupted
+    """.split()  # noqa: SIM905
+)
 
 
 class CopilotReader(Reader):
@@ -138,8 +149,8 @@ class CopilotReader(Reader):
         self.deltas: dict[str, str] = {}
 
     def read(self, record: Record) -> list[AnyEvent]:
-        data = record["data"] if isinstance(record.get("data"), dict) else {}
-        kind = string(record, "type")
+        data = table(record.get("data"))
+        kind = text(record.get("type"))
         if kind == "result":
             return self._result(record)
         events = self._begin(kind, data)
@@ -150,33 +161,33 @@ class CopilotReader(Reader):
     def _read(self, kind: str, data: Record, record: Record) -> list[AnyEvent]:
         match kind:
             case "assistant.message_delta":
-                return self._delta(string(data, "messageId"), string(data, "deltaContent"))
+                return self._delta(text(data.get("messageId")), text(data.get("deltaContent")))
             case "assistant.message":
                 return self._message(data, "agentId" in record)
             case "assistant.reasoning_delta":
-                return [ThoughtDelta(text=string(data, "deltaContent"), id=string(data, "reasoningId"))]
+                return [ThoughtDelta(text=text(data.get("deltaContent")), id=text(data.get("reasoningId")))]
             case "assistant.reasoning":
-                return [Thought(text=string(data, "content"), id=string(data, "reasoningId"))]
+                return [Thought(text=text(data.get("content")), id=text(data.get("reasoningId")))]
             case "tool.execution_start":
                 return [self._tool_started(data)]
             case "tool.execution_complete":
                 return [self._tool_ended(data)]
             case "model.call_failure":
-                return parts.limited(data)
+                return _limited(data)
             case "session.error":
-                self.last_error = parts.problem(data)
+                self.last_error = _problem_of(data)
                 return []
             case "session.warning":
-                return [Notice(text=string(data, "message"), code=string(data, "warningType"))]
+                return [Notice(text=text(data.get("message")), code=text(data.get("warningType")))]
             case "session.info":
                 return []  # files that were made, tools that were left out
-            case _ if kind in parts.KNOWN:
+            case _ if kind in KNOWN:
                 return []
             case _:
                 return [Raw(record=record)]
 
     def flush(self) -> list[AnyEvent]:
-        whole = [self.whole(text, id) for id, text in self.deltas.items() if text]
+        whole = [self.whole(said, id) for id, said in self.deltas.items() if said]
         self.deltas.clear()
         return [*whole, *super().flush()]
 
@@ -187,7 +198,7 @@ class CopilotReader(Reader):
 
     def _begin(self, kind: str, data: Record) -> list[AnyEvent]:
         """Started when it speaks, and again once a conversation with a chosen id is sure to be on disk."""
-        self.model = string(data, "model") or self.model
+        self.model = text(data.get("model")) or self.model
         speaks, saved = kind == "session.tools_updated", kind in SAVED
         if self.agent_session is None and self.turn.agent_session and (saved or (speaks and self.turn.resume)):
             self.agent_session = self.turn.agent_session
@@ -196,44 +207,42 @@ class CopilotReader(Reader):
         self.begun = True
         return [self.started()]
 
-    def _delta(self, id: str, text: str) -> list[AnyEvent]:
-        self.deltas[id] = self.deltas.get(id, "") + text
-        return [TextDelta(text=text, id=id)]
+    def _delta(self, id: str, said: str) -> list[AnyEvent]:
+        self.deltas[id] = self.deltas.get(id, "") + said
+        return [TextDelta(text=said, id=id)]
 
     def _message(self, data: Record, of_subagent: bool) -> list[AnyEvent]:
-        id, text = string(data, "messageId"), string(data, "content")
+        id, said = text(data.get("messageId")), text(data.get("content"))
         if of_subagent:
-            return [Text(text=text, id=id, quiet=True)] if text else []
+            return [Text(text=said, id=id, quiet=True)] if said else []
         self.steps = (self.steps or 0) + 1
         self.deltas.pop(id, None)
         self.last_error = None
-        return [self.whole(text, id)] if text else []
+        return [self.whole(said, id)] if said else []
 
     def _tool_started(self, data: Record) -> ToolStarted:
-        name, input = string(data, "toolName"), data.get("arguments")
-        title = title_of(name, input) or string(data, "toolTitle")
-        parent = string(data, "parentToolCallId")
-        return self.tool_started(
-            ToolStarted(id=string(data, "toolCallId"), name=name, title=title, input=input, parent=parent)
-        )
+        name, input = text(data.get("toolName")), data.get("arguments")
+        id, parent = text(data.get("toolCallId")), text(data.get("parentToolCallId"))
+        title = title_of(name, input) or text(data.get("toolTitle"))
+        return self.tool_started(ToolStarted(id=id, name=name, title=title, input=input, parent=parent))
 
     def _tool_ended(self, data: Record) -> ToolEnded:
-        id = string(data, "toolCallId")
+        id = text(data.get("toolCallId"))
         started = self.open_tools.get(id) or ToolStarted(id=id, name="")
-        error, result = inner(data, "error"), inner(data, "result")
-        details, code = string(result, "detailedContent"), inner(data, "shellExecution").get("exitCode")
-        denied = error.get("code") == "denied" or self._taken_away(started.name, string(error, "message"))
+        error, result = table(data.get("error")), table(data.get("result"))
+        details, code = text(result.get("detailedContent")), table(data.get("shellExecution")).get("exitCode")
+        wrong = text(error.get("message"))
+        denied = error.get("code") == "denied" or self._taken_away(started.name, wrong)
         if denied:
             access = self._remedy(started)
-            reason = string(error, "message")
-            self.denied.append(Denial(tool=started.name, target=started.title, access=access, reason=reason))
+            self.denied.append(Denial(tool=started.name, target=started.title, access=access, reason=wrong))
         return self.tool_ended(
             ToolEnded(
                 id=id,
                 ok=data.get("success") is True and code in (None, 0),
-                output=string(error, "message") or string(result, "content"),
+                output=wrong or text(result.get("content")),
                 diff=details.lstrip("\n") if data.get("fileEdits") and "diff --git" in details else "",
-                files=parts.files(data.get("fileEdits")),
+                files=_files_of(data.get("fileEdits")),
                 exit_code=code if isinstance(code, int) else None,
                 denied=denied,
             )
@@ -249,7 +258,7 @@ class CopilotReader(Reader):
         return "write" if self.turn.access == "read" and tool.name in EDITS and inside else "full"
 
     def _result(self, record: Record) -> list[AnyEvent]:
-        self.agent_session = string(record, "sessionId") or self.agent_session
+        self.agent_session = text(record.get("sessionId")) or self.agent_session
         code = record.get("exitCode")
         if code == 0 and self.last_error is None:
             self.succeed("result: exitCode 0")
@@ -257,6 +266,43 @@ class CopilotReader(Reader):
         error = self.last_error or Problem(kind="crashed", message=f"copilot ended its turn with exit code {code}")
         self.fail(f"result: exitCode {code}", error.kind, error.message, error.hint)
         return []
+
+
+# A record, or a part of one, as ostler's words.
+
+
+def _limited(data: Record) -> list[AnyEvent]:
+    attempt, message = number(data.get("retryAttempt")), text(data.get("errorMessage"))
+    kind = kind_of(number(data.get("statusCode")), message)
+    if kind == "crashed":
+        kind = "overloaded"  # no status: the server was not reached
+    if kind not in ("limited", "overloaded", "unauthenticated"):
+        return []
+    return [Limited(error=kind, message=message, attempt=None if attempt is None else attempt + 1)]
+
+
+def _problem_of(data: Record) -> Problem:
+    status, type, message = number(data.get("statusCode")), text(data.get("errorType")), text(data.get("message"))
+    kind = kind_of(status, message)
+    if status is None:
+        kind = "bad_request" if "prompt budget" in message else KINDS.get(type, kind)
+    return Problem(kind=kind, message=message or type, hint=text(data.get("remediation")))
+
+
+def _files_of(edits: Any) -> tuple[FileChange, ...]:
+    kinds: dict[str, Any] = {"create": "add", "delete": "delete", "rename": "move"}
+    found = ((text(edit.get("path")), text(edit.get("kind"))) for edit in tables(edits))
+    return tuple(FileChange(path=path, change=kinds.get(kind, "update")) for path, kind in found)
+
+
+def conversation(path: str, records: Sequence[Record]) -> Conversation | None:
+    """A conversation from the head of its events file; one without a prompt is none."""
+    start = next((table(r.get("data")) for r in records if r.get("type") == "session.start"), {})
+    prompt = next((text(table(r.get("data")).get("content")) for r in records if r.get("type") == "user.message"), "")
+    id, folder = text(start.get("sessionId")), text(table(start.get("context")).get("cwd"))
+    if not id or not prompt.strip():
+        return None
+    return Conversation(id=id, folder=folder, title=prompt.strip().splitlines()[0][:200])
 
 
 AGENT = Agent(
@@ -299,5 +345,5 @@ AGENT = Agent(
     deltas=True,
     tokens=False,
     conversations=(".copilot/session-state/*/events.jsonl",),
-    conversation=parts.conversation,
+    conversation=conversation,
 )

@@ -1,4 +1,4 @@
-"""The record shape that claude and qwen share: messages of content blocks, deltas, one result."""
+"""What claude and qwen share: flags, and records (messages of content blocks, deltas, one result)."""
 
 import re
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from ostler.agents.adapter import Reader, Record, kind_of, title_of
 from ostler.agents.patches import diff_of, files_of
-from ostler.agents.values import items, number, table, tables, text
+from ostler.agents.values import UUID, items, number, table, tables, text
 from ostler.errors import ErrorKind, OstlerError
 from ostler.words import (
     Access,
@@ -49,12 +49,25 @@ PHRASES: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = (
 )
 
 
-def kind_said(status: Any, said: str) -> ErrorKind:
-    """The kind of an error by the model server's status, else by the words of the CLI."""
-    code = number(status)
-    if code is None and (kind := next((kind for kind, phrase in PHRASES if phrase.search(said)), None)):
-        return kind
-    return kind_of(code, said)
+# -- for launches -----------------------------------------------------------------------------------
+
+
+def conversation_flags(turn: Turn) -> list[str]:
+    """The flags that begin, resume or fork a conversation. Raises bad_request for an id that is none."""
+    if turn.agent_session is None:
+        return []
+    if not UUID.fullmatch(turn.agent_session):  # --resume takes titles too: some other conversation
+        wrong = f"{turn.agent_session!r} is not an id of a {turn.agent} conversation"
+        raise OstlerError("bad_request", wrong, "Its ids are UUIDs")
+    if not turn.resume:
+        return [f"--session-id={turn.agent_session}"]
+    return [f"--resume={turn.agent_session}", *(["--fork-session"] if turn.fork else [])]
+
+
+def attachment_rules(turn: Turn) -> list[str]:
+    """Rules that let attached files be read: `?` for what a rule or a list of rules would read otherwise."""
+    patterns = (re.sub(r"[^\w./+=~@-]", "?", a.path) for a in turn.attachments if a.content is None)
+    return [f"Read(/{pattern})" for pattern in patterns]
 
 
 def confirm(turn: Turn, host: Host, flags: Sequence[str]) -> None:
@@ -62,6 +75,17 @@ def confirm(turn: Turn, host: Host, flags: Sequence[str]) -> None:
     for flag in (f.partition("=")[0].removesuffix("-file") for f in flags if f.startswith("--")):
         if host.help and not re.search(rf"(?<![\w-]){re.escape(flag)}(?![\w-])", host.help):
             raise OstlerError("unsupported", f"{turn.agent} {host.version} has no {flag}", f"Update {turn.agent}")
+
+
+# -- reading ----------------------------------------------------------------------------------------
+
+
+def kind_said(status: Any, said: str) -> ErrorKind:
+    """The kind of an error by the model server's status, else by the words of the CLI."""
+    code = number(status)
+    if code is None and (kind := next((kind for kind, phrase in PHRASES if phrase.search(said)), None)):
+        return kind
+    return kind_of(code, said)
 
 
 class MessagesReader(Reader):

@@ -5,17 +5,23 @@ Its log on stderr tells early which conversation, model and agent run, and of re
 """
 
 import json
+import re
 from typing import Any
 
-from ostler.agents import opencode_parts as parts
-from ostler.agents.adapter import Agent, Reader, Record, last_line, title_of, tool_names, with_attachments
+from ostler.agents.adapter import Agent, Reader, Record, kind_of, last_line, title_of, tool_names, with_attachments
+from ostler.agents.values import number, table, tables, text
+from ostler.errors import ErrorKind
 from ostler.words import (
     Access,
     AnyEvent,
     Denial,
     Exit,
+    FileChange,
     Host,
     Launch,
+    Limited,
+    Plan,
+    PlanStep,
     Problem,
     Raw,
     Thought,
@@ -27,9 +33,10 @@ from ostler.words import (
     Verdict,
 )
 
-Rules = dict[str, Any]
+EDITS = ("write", "edit", "apply_patch", "multiedit")
 SERVANTS = ("compaction", "title", "summary")  # agents that opencode itself calls; they have no tools
 
+Rules = dict[str, Any]
 # The last rule that matches wins, so what an agent of our own allows stands after all of the user's.
 # `**` refuses a call and tells it; `*` takes the tool away. Shell and subagents are taken away: the shell
 # tool asks for nothing on `> file`, and a subagent has the permissions of its own agent, not of its caller.
@@ -46,6 +53,7 @@ RULES: dict[Access, Rules] = {
     "write": {**READ, "edit": "allow"},
     "full": {"*": "allow", "external_directory": "allow"},
 }
+NO_SHELL = "opencode cannot keep its shell to the folder, so it has none; for commands, run again with --access full"
 
 
 # -- launch -----------------------------------------------------------------------------------------
@@ -70,7 +78,7 @@ def launch(turn: Turn, host: Host) -> Launch:
         # PWD decides the folder, before the working directory does.
         env={"PWD": turn.folder, "OPENCODE_CONFIG_CONTENT": json.dumps(config)},
         files=files,
-        notices=_notices(turn),
+        notices=(NO_SHELL,) if turn.access == "write" else (),
     )
 
 
@@ -103,13 +111,9 @@ def _rules(turn: Turn) -> Rules:
     return {**{k: v for k, v in rules.items() if k not in denied}, **denied}
 
 
-def _notices(turn: Turn) -> tuple[str, ...]:
-    if turn.access != "write":
-        return ()
-    return ("opencode cannot keep its shell to the folder, so it has none; for commands, run again with --access full",)
-
-
 # -- reading ----------------------------------------------------------------------------------------
+
+FIELD = re.compile(r'([\w.]+)=("(?:[^"\\]|\\.)*"|\S*)')  # of a line of the log
 
 
 class OpencodeReader(Reader):
@@ -123,7 +127,7 @@ class OpencodeReader(Reader):
 
     def read(self, record: Record) -> list[AnyEvent]:
         events: list[AnyEvent] = self._begin(record.get("sessionID"))
-        part = record["part"] if isinstance(record.get("part"), dict) else {}
+        part = table(record.get("part"))
         match record.get("type"):
             case "step_start":
                 return events
@@ -143,7 +147,7 @@ class OpencodeReader(Reader):
 
     def read_stderr(self, line: str) -> list[AnyEvent]:
         """Events of one line of the log; lines about subagents and titles tell nothing."""
-        found = parts.log_fields(line)
+        found = _fields_of(line)
         if found.get("message") == "failed" and "ref" in found:
             self.causes[found["ref"]] = found.get("error", "")
         if "Falling back to default agent" in line:
@@ -158,7 +162,7 @@ class OpencodeReader(Reader):
                     self._wrong_agent(f"it ran its agent {found.get('agent')!r}")
                 return self._begin(session)
             case "stream error":
-                return [parts.limited(found.get("error.error", ""))]
+                return [_limited(found.get("error.error", ""))]
             case "exiting loop":
                 self.left_loop = True
                 self._settle()
@@ -178,7 +182,7 @@ class OpencodeReader(Reader):
                 message=f"opencode stopped: {refused.tool} {refused.target} was refused",
                 hint=f"Run again with --access {refused.access}" if refused.access else "",
             )
-        said = "\n".join(parts.plain(line) for line in stderr_tail.splitlines() if not line.startswith("timestamp="))
+        said = "\n".join(_plain(line) for line in stderr_tail.splitlines() if not line.startswith("timestamp="))
         if "Session not found" in said:
             return Problem(kind="not_found", message=f"opencode has no conversation {self.turn.agent_session}")
         return super().no_result(exit, last_line(said))
@@ -199,7 +203,7 @@ class OpencodeReader(Reader):
     def _step(self, part: Record) -> list[AnyEvent]:
         self.finish = str(part.get("reason") or "")
         self.steps = (self.steps or 0) + 1
-        for name, count in parts.tokens(part.get("tokens")).items():
+        for name, count in _tokens_of(part.get("tokens")).items():
             self.counted[name] = self.counted.get(name, 0) + count
         self.usage = Usage(**self.counted) if self.counted else None
         if isinstance(cost := part.get("cost"), int | float) and cost > 0:  # 0: it knows no price
@@ -210,10 +214,10 @@ class OpencodeReader(Reader):
     def _tool(self, part: Record, state: Record) -> list[AnyEvent]:
         """A tool is told of once it has ended."""
         id, name = str(part.get("callID") or part.get("id")), str(part.get("tool"))
-        input, meta = state.get("input"), state["metadata"] if isinstance(state.get("metadata"), dict) else {}
+        input, meta = state.get("input"), table(state.get("metadata"))
         output = str(state.get("error") or state.get("output") or "")
         title = title_of(name, input) or str(state.get("title") or "").partition("\n")[0]
-        files, code = parts.files(name, input, meta), meta.get("exit")
+        files, code = _files_of(name, input, meta), meta.get("exit")
         denied = state.get("status") == "error" and self._refused(name, output)
         if denied:
             self.denied.append(Denial(tool=name, target=title, access=self._remedy(name, input), reason=output[:200]))
@@ -224,11 +228,11 @@ class OpencodeReader(Reader):
             diff=str(meta.get("diff") or ""),
             files=files,
             exit_code=code if isinstance(code, int) else None,
-            duration_ms=parts.duration(state.get("time")),
+            duration_ms=_duration_of(table(state.get("time"))),
             denied=denied,
         )
         started = self.tool_started(ToolStarted(id=id, name=name, title=title, input=input, files=files))
-        return [started, self.tool_ended(ended), *parts.plan(name, input)]
+        return [started, self.tool_ended(ended), *_plan_of(name, input)]
 
     def _refused(self, name: str, error: str) -> bool:
         if error.startswith("Model tried to call unavailable tool"):
@@ -238,18 +242,88 @@ class OpencodeReader(Reader):
     def _remedy(self, name: str, input: Any) -> Access | None:
         if self.turn.access == "full":
             return None
-        path = str(input.get("filePath", "")) if isinstance(input, dict) else ""
+        path = str(table(input).get("filePath", ""))
         inside = not path.startswith("/") or path.startswith(self.turn.folder.rstrip("/") + "/")
-        return "write" if self.turn.access == "read" and name in parts.EDITS and inside else "full"
+        return "write" if self.turn.access == "read" and name in EDITS and inside else "full"
 
     def _fail(self, error: Record) -> None:
-        data = error["data"] if isinstance(error.get("data"), dict) else {}
+        data = table(error.get("data"))
         name = str(error.get("name") or error.get("_tag") or "error")
         message = self.causes.get(str(data.get("ref"))) or str(data.get("message") or name)
-        self.fail(f"error: {name}", parts.kind(name, data.get("statusCode"), message), message)
+        self.fail(f"error: {name}", _kind_of_error(name, data.get("statusCode"), message), message)
 
     def _wrong_agent(self, why: str) -> None:
-        self.fail("another agent", "denied", f"opencode does not keep access {self.turn.access}: {parts.plain(why)}")
+        self.fail("another agent", "denied", f"opencode does not keep access {self.turn.access}: {_plain(why)}")
+
+
+# A part of a record, or a line of the log, as ostler's words.
+
+
+def _tokens_of(told: Any) -> dict[str, int]:
+    """opencode counts cached input and reasoning apart; elsewhere they are parts of input and output."""
+    if not isinstance(told, dict):
+        return {}
+    cache = table(told.get("cache"))
+    read, reasoning = number(cache.get("read")) or 0, number(told.get("reasoning")) or 0
+    return {
+        "input_tokens": (number(told.get("input")) or 0) + read + (number(cache.get("write")) or 0),
+        "output_tokens": (number(told.get("output")) or 0) + reasoning,
+        "cached_tokens": read,
+        "reasoning_tokens": reasoning,
+    }
+
+
+def _files_of(name: str, input: Any, meta: Record) -> tuple[FileChange, ...]:
+    if isinstance(meta.get("files"), list):
+        kinds: dict[str, Any] = {"add": "add", "delete": "delete", "move": "move"}
+        changed = [f for f in tables(meta["files"]) if isinstance(f.get("filePath"), str)]
+        return tuple(FileChange(path=f["filePath"], change=kinds.get(text(f.get("type")), "update")) for f in changed)
+    path = table(input).get("filePath")
+    if name in EDITS and isinstance(path, str):
+        return (FileChange(path=path, change="add" if meta.get("exists") is False else "update"),)
+    return ()
+
+
+def _duration_of(time: Record) -> int | None:
+    start, end = time.get("start"), time.get("end")
+    return end - start if isinstance(start, int) and isinstance(end, int) else None
+
+
+def _plan_of(name: str, input: Any) -> list[AnyEvent]:
+    todos = table(input).get("todos")
+    if name != "todowrite" or not isinstance(todos, list):
+        return []
+    states: dict[str, Any] = {"in_progress": "active", "completed": "done", "cancelled": "done"}
+    steps = (
+        PlanStep(text=str(t.get("content", "")), status=states.get(text(t.get("status")), "pending"))
+        for t in tables(todos)
+    )
+    return [Plan(steps=tuple(steps))]
+
+
+def _kind_of_error(name: str, status: Any, message: str) -> ErrorKind:
+    if name == "ProviderAuthError":
+        return "unauthenticated"
+    if name in ("BadRequest", "ContextOverflowError") or "ModelNotFound" in message:
+        return "bad_request"
+    return kind_of(number(status), message)
+
+
+def _limited(message: str) -> Limited:
+    kind = kind_of(None, message)
+    error = kind if kind in ("limited", "unauthenticated") else "overloaded"
+    return Limited(error=error, message=message.removeprefix("AI_APICallError: "))
+
+
+def _fields_of(line: str) -> dict[str, str]:
+    """The fields of a line of opencode's log: `key=value key="quoted value"`."""
+    if not line.startswith("timestamp="):
+        return {}
+    return {key: value[1:-1] if value[:1] == '"' else value for key, value in FIELD.findall(line)}
+
+
+def _plain(said: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", said).strip()
 
 
 AGENT = Agent(

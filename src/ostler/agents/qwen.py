@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ostler.agents.adapter import Agent, Conversation, Record, literal, tool_names, with_attachments
-from ostler.agents.messages import MessagesReader, confirm, kind_said
+from ostler.agents.messages import MessagesReader, attachment_rules, confirm, conversation_flags, kind_said
 from ostler.agents.values import UUID, number, table, tables, text
 from ostler.errors import OstlerError
 from ostler.words import Access, AnyEvent, Exit, Host, Launch, Turn, Usage, UsageReport, Verdict
@@ -35,7 +35,7 @@ def launch(turn: Turn, host: Host) -> Launch:
     flags = [
         *("--output-format=stream-json", "--include-partial-messages"),
         f"--approval-mode={MODES[turn.access]}",
-        *_conversation(turn),
+        *conversation_flags(turn),
         *_tools(turn),
     ]
     if turn.model:
@@ -63,25 +63,13 @@ def _prompt(turn: Turn) -> tuple[str, tuple[str, ...]]:
     return with_attachments(sent, files), (MENTIONED,) if sent != said else ()
 
 
-def _conversation(turn: Turn) -> list[str]:
-    if turn.agent_session is None:
-        return []
-    if not UUID.fullmatch(turn.agent_session):  # --resume takes titles too: some other conversation
-        raise OstlerError(
-            "bad_request", f"{turn.agent_session!r} is not an id of a qwen conversation", "Its ids are UUIDs"
-        )
-    if not turn.resume:
-        return [f"--session-id={turn.agent_session}"]
-    return [f"--resume={turn.agent_session}", *(["--fork-session"] if turn.fork else [])]
-
-
 def _tools(turn: Turn) -> list[str]:
     """An allow-list, deny rules and no MCP servers: what holds where the user's settings allow everything."""
     allowed, denied = tool_names(AGENT, turn.tools_allowed), tool_names(AGENT, turn.tools_denied)
     offered = {"read": READING, "write": (*READING, *EDITS), "full": ()}[turn.access]
     core = [name for name in allowed if not offered or name in offered] if allowed else offered
     approved = [name for name in core if allowed and name not in (*EDITS, *COMMANDS, "read_file")]
-    approved += [f"Read(/{_pattern(a.path)})" for a in turn.attachments if a.content is None]
+    approved += attachment_rules(turn)
     flags = [f"--core-tools={','.join(core)}"] if core or allowed else []
     if turn.access != "full":
         denied = (*(name for name in (*EDITS, *COMMANDS) if name not in offered), *denied)
@@ -92,11 +80,6 @@ def _tools(turn: Turn) -> list[str]:
     if denied:
         flags.append(f"--exclude-tools={','.join(dict.fromkeys(denied))}")
     return flags
-
-
-def _pattern(path: str) -> str:
-    """A path as a rule's pattern: `?` for what a rule or a list of rules would read otherwise."""
-    return re.sub(r"[^\w./+=~@-]", "?", path)
 
 
 def _argument(flag: str, value: str) -> str:
