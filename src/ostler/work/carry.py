@@ -4,9 +4,10 @@ Here agents and processes meet: bytes become lines, lines records, records event
 """
 
 import asyncio
+import contextlib
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from msgspec import Struct, structs
@@ -36,7 +37,7 @@ from ostler.words import (
 from ostler.work.artifacts import Artifacts, remove_files
 
 _PROGRESS = (Text, TextDelta, Thought, ThoughtDelta, ToolStarted)
-_DRAIN = 1.0  # seconds for the last output once the process is gone
+_DRAIN = 1.0  # seconds of silence after which nobody will say anything more
 _TAIL = 16 * 1024
 _TICK = 0.25
 
@@ -145,6 +146,7 @@ class _Carrying:
         self.stop = stop
         self.worked = False
         self.stderr_tail = ""
+        self.taken = self.taking = 0  # chunks of output: dealt with, and in hand
         self.over = asyncio.Event()  # the agent said how the turn ended
         self.clock = _Clock(attempt.turn.limits)
 
@@ -193,13 +195,21 @@ class _Carrying:
     async def _settle(self, pumps: list[asyncio.Task[None]]) -> tuple[str, ...]:
         """The last output, and what the process left running."""
         sweep = asyncio.create_task(self.process.sweep())
-        await asyncio.wait(pumps, timeout=_DRAIN)
+        await self._drain(pumps)
         leaked = await sweep
-        await asyncio.wait(pumps, timeout=_DRAIN)
+        await self._drain(pumps)
         for pump in pumps:
             if pump.done():
                 pump.result()
         return leaked
+
+    async def _drain(self, pumps: list[asyncio.Task[None]]) -> None:
+        """Waits for the end of both streams, as long as something still comes or is being written."""
+        while True:
+            before = self.taken
+            _, pending = await asyncio.wait(pumps, timeout=_DRAIN)
+            if not pending or (self.taken == before and self.taking == 0):
+                return
 
     def _verdict(self, ended_by_us: Problem | None) -> Verdict:
         lingered = "lingered" in self.reader.evidence
@@ -215,19 +225,30 @@ class _Carrying:
         assert self.process.stdout_fd is not None
         framer = LineFramer()
         async for chunk in chunks(self.process.stdout_fd):
-            self.artifacts.raw("stdout", chunk)
-            await self._take([event for line in framer.feed(chunk) for event in self._events(line.data, line.cut)])
+            with self._in_hand():
+                self.artifacts.raw("stdout", chunk)
+                await self._take([event for line in framer.feed(chunk) for event in self._events(line.data, line.cut)])
         await self._take([event for line in framer.close() for event in self._events(line.data, line.cut)])
 
     async def _read_stderr(self) -> None:
         assert self.process.stderr_fd is not None
         framer = LineFramer(cap=1024 * 1024)
         async for chunk in chunks(self.process.stderr_fd):
-            self.artifacts.raw("stderr", chunk)
-            self.stderr_tail = (self.stderr_tail + chunk.decode("utf-8", "replace"))[-_TAIL:]
-            for line in framer.feed(chunk):
-                text = line.data.decode("utf-8", "replace")
-                await self._take(self._guard(lambda text=text: self.reader.read_stderr(text)))  # type: ignore[misc]
+            with self._in_hand():
+                self.artifacts.raw("stderr", chunk)
+                self.stderr_tail = (self.stderr_tail + chunk.decode("utf-8", "replace"))[-_TAIL:]
+                for line in framer.feed(chunk):
+                    text = line.data.decode("utf-8", "replace")
+                    await self._take(self._guard(lambda text=text: self.reader.read_stderr(text)))  # type: ignore[misc]
+
+    @contextlib.contextmanager
+    def _in_hand(self) -> Iterator[None]:
+        self.taking += 1
+        try:
+            yield
+        finally:
+            self.taking -= 1
+            self.taken += 1
 
     def _events(self, line: bytes, cut: bool) -> list[AnyEvent]:
         if cut:

@@ -48,9 +48,17 @@ class Journal:
         """Commits the events, then wakes the readers. Raises OstlerError("store")."""
         async with self._writing:
             stamped = self._stamp(clean for event in events for clean in self._redactor.event(event))
-            if stamped:
-                await self._store.append(self.session, stamped)
-                self._tell(stamped)
+            if not stamped:
+                return
+            commit = asyncio.ensure_future(self._store.append(self.session, stamped))
+            try:
+                await asyncio.shield(commit)
+            except asyncio.CancelledError:
+                await asyncio.wait([commit])  # it is written all the same, and the readers must not miss it
+                if commit.exception() is None:
+                    self._tell(stamped)
+                raise
+            self._tell(stamped)
 
     async def close(self, last: Iterable[AnyEvent], commit: Callable[[list[AnyEvent]], Awaitable[bool]]) -> None:
         """The last events, written by `commit` in one transaction with the end of the turn."""
