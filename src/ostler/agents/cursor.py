@@ -108,7 +108,9 @@ class CursorReader(Reader):
                 return [Raw(record=record)]
 
     def flush(self) -> list[AnyEvent]:
-        return [*self._owed(), *super().flush()]
+        thought, self.thought = self.thought, ""
+        owed: list[AnyEvent] = [Thought(text=thought)] if thought else []
+        return [*owed, *self._owed(), *super().flush()]
 
     def _owed(self) -> list[AnyEvent]:
         text, self.pending = self.pending, ""
