@@ -1,11 +1,13 @@
 """`ostler run`, `exec`, `sessions`, `show`, `watch` and the rest as a user meets them: real processes."""
 
+import contextlib
 import json
 import os
 import pty
 import re
 import select
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -13,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from ostler.testing import ScriptedAgent
 
 SECRET = "sk-test-0123456789abcdefghij"
 
@@ -405,3 +409,39 @@ def test_model_serves_on_loopback(shell: Any) -> None:
     assert process.wait(timeout=30) == 0
     bad = shell("model", "--scenario", "nope")
     assert bad.returncode == 2 and bad.stderr.startswith("ostler: there is no scenario 'nope'. Known: text, ")
+
+
+def test_ctrl_c_before_the_first_event_still_tells_the_end(tmp_path: Path, scripted_agent: ScriptedAgent) -> None:
+    """An agent that has not spoken yet: the events end with `ended`, and the exit code is 130."""
+    (scripted_agent.home / "deaf.json").write_text('{"deaf": true}')
+    env = {
+        **scripted_agent.env,
+        "OSTLER_SCENARIO": str(scripted_agent.home / "deaf.json"),
+        "HOME": str(tmp_path),
+        "PATH": os.environ["PATH"],
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ostler", "run", "script", "go", "--events"],
+        cwd=tmp_path,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    database = tmp_path / ".local/state/ostler/ostler.db"
+    until(lambda: _turn_begun(database), "the turn begins")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert [json.loads(line)["kind"] for line in out.splitlines()] == ["ended"]
+
+
+def _turn_begun(database: Path) -> bool:
+    if not database.exists():
+        return False
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        try:
+            return bool(connection.execute("SELECT count(*) FROM turns").fetchone()[0])
+        except sqlite3.OperationalError:
+            return False

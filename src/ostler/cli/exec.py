@@ -7,7 +7,7 @@ import click
 from ostler.cli.asking import duration, environment_of, refuse_together
 
 if TYPE_CHECKING:
-    from ostler.words import AnyEvent, Envelope
+    from ostler.words import Envelope
 
 
 @click.command("exec", short_help="Run a command as a turn, with the same result.")
@@ -63,15 +63,11 @@ async def _exec(argv: tuple[str, ...], options: dict[str, Any]) -> int:
     async with ostler.open(settings, role="run") as o:
         env = environment_of(options["env"], os.environ)
         events = o.exec(argv, folder=options["folder"], name=options["name"], limits=limits, env=env)
-        await carry(view, argv[0], events, lambda event: o.cancel(_session_of(event)))
+        await carry(view, argv[0], events, o.cancel_all)
         if o.last_exec is None:
             raise ostler.OstlerError("cancelled", "cancelled before the command began")
         view.end(o.last_exec)
         return _exit_code(o.last_exec)
-
-
-def _session_of(event: "AnyEvent") -> str:
-    return event.turn.rpartition("-")[0]  # a turn's id begins with its session's
 
 
 def _exit_code(envelope: "Envelope") -> int:

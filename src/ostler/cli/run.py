@@ -200,7 +200,7 @@ async def _run(
             access=options["access"] or session.row.access,
         )
         with _recording(options["record"]) as turn["record"]:
-            await carry(view, session.row.agent, session.run(prompt, **turn), lambda _: session.cancel())
+            await carry(view, session.row.agent, session.run(prompt, **turn), o.cancel_all)
         if session.last is None:
             raise ostler.OstlerError("cancelled", "cancelled before the turn began")
         view.end(session.last)

@@ -5,7 +5,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, cast
 
 from ostler.cli.live import View
@@ -23,21 +23,16 @@ def settings_for(folder: str | None, flags: Mapping[str, Any] | None = None) -> 
     return loaded.settings
 
 
-async def carry(
-    view: View, agent: str, events: AsyncIterator[AnyEvent], cancel: Callable[[AnyEvent], Awaitable[Any]]
-) -> bool:
-    """Shows a turn until it ends; Ctrl-C calls `cancel` with the last event.
+async def carry(view: View, agent: str, events: AsyncIterator[AnyEvent], cancel: Callable[[], bool]) -> bool:
+    """Shows a turn until it ends. Ctrl-C calls `cancel`, which says whether there was a turn to cancel.
 
-    False: it was cancelled before anything of it could be seen.
+    False: it was interrupted before there was one.
     """
-    last: AnyEvent | None = None
     task = asyncio.current_task()
     assert task is not None
 
-    async def interrupt() -> None:
-        if last is not None:
-            await cancel(last)
-        else:
+    def interrupt() -> None:
+        if not cancel():
             task.cancel()
 
     view.begin(agent)
@@ -46,7 +41,6 @@ async def carry(
         async with contextlib.aclosing(cast("AsyncGenerator[AnyEvent, None]", events)) as stream:
             with interrupts(interrupt, view.stop):
                 async for event in stream:
-                    last = event
                     view.show(event)
     except asyncio.CancelledError:
         task.uncancel()
@@ -57,16 +51,18 @@ async def carry(
 
 
 @contextlib.contextmanager
-def interrupts(first: Callable[[], Awaitable[None]], at_once: Callable[[], None]) -> Iterator[None]:
+def interrupts(first: Callable[[], None], at_once: Callable[[], None]) -> Iterator[None]:
     """The first Ctrl-C (or TERM, or HUP) calls `first`; the second one exits at once."""
     loop = asyncio.get_running_loop()
-    tasks: list[asyncio.Future[None]] = []
+    before = False
 
     def interrupted() -> None:
-        if tasks:
+        nonlocal before
+        if before:
             at_once()
             os._exit(130)  # what runs is ended by the warden
-        tasks.append(asyncio.ensure_future(first()))
+        before = True
+        first()
 
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     for number in signals:

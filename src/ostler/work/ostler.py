@@ -184,6 +184,11 @@ class Ostler:
                 await ask_owner(owner, {"op": "cancel", "turn": turn.id})
         return bool(waiting)
 
+    def cancel_all(self) -> bool:
+        """Cancels every turn of this process, those in line too. False: there is none."""
+        told = [self._cancel_turn(turn_id) for turn_id in (*self._running, *self._in_line)]
+        return any(told)
+
     async def prune(self, older_than: float | None = None, dry_run: bool = False) -> list[Session]:
         """Removes sessions that expired, or were not used for `older_than` seconds; never a busy one."""
         now = time.time()
