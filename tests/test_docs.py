@@ -413,7 +413,7 @@ def test_no_registries_and_no_paths_of_one_machine() -> None:
     if not files:
         pytest.skip("not a git checkout")
     forbidden = re.compile(
-        r"registry\.npm[j]s\.org|[p]ypi\.org|python[h]osted\.org|/work/(?:main|shared)\b|(?<!self)/roo[t]/(?!etc)"
+        r"registry\.npm[j]s\.org|[p]ypi\.org|python[h]osted\.org|/wor[k]/(?:main|shared)\b|(?<!self)/roo[t]/(?!etc)"
     )
     found = []
     for path in files:

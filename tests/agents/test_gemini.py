@@ -37,7 +37,7 @@ ENV = {"GEMINI_CLI_NO_RELAUNCH": "true"}
 POLICY = "/run/private/policy.toml"
 NO_SHELL = "gemini cannot confine commands to the folder: it has no shell, run again with --access full"
 LOGIN = "Log in: run gemini once, or set GEMINI_API_KEY"
-TURN = {"prompt": "hello", "folder": "/work", "access": "read"}
+TURN = {"prompt": "hello", "folder": "/project", "access": "read"}
 
 
 def a_turn(**fields: object) -> Turn:
@@ -84,7 +84,7 @@ def test_events_of_a_turn_with_a_command() -> None:
     session, tool = "08e6430f-faf9-4ac1-bcbe-1258660e7bdb", "run_shell_command__fc-6c359158"
     command = "echo hello-from-tool > tool_out.txt && cat tool_out.txt"
     assert events == [
-        Started(agent="gemini", agent_session=session, model="gemini-2.5-pro", folder="/work"),
+        Started(agent="gemini", agent_session=session, model="gemini-2.5-pro", folder="/project"),
         *deltas("I will run one tool now."),
         Text(text="I will run one tool now."),
         ToolStarted(
@@ -112,7 +112,7 @@ def test_events_of_an_abort_in_the_middle_of_a_tool() -> None:
     session, tool = "71117436-32ee-430b-8599-d2de1ac98242", "run_shell_command__fc-d500795e"
     command = "sleep 12; echo finished > late.txt"
     assert events == [
-        Started(agent="gemini", agent_session=session, model="gemini-2.5-pro", folder="/work"),
+        Started(agent="gemini", agent_session=session, model="gemini-2.5-pro", folder="/project"),
         *deltas("I will run one tool now."),
         Text(text="I will run one tool now."),
         ToolStarted(
@@ -420,8 +420,8 @@ def test_the_system_prompt_precedes_the_first_prompt_only() -> None:
 
 def test_attachments_of_the_folder_are_mentioned() -> None:
     attachments = (
-        Attachment(path="/work/pics/a b.png", image=True),
-        Attachment(path="/work/odd;name.txt"),
+        Attachment(path="/project/pics/a b.png", image=True),
+        Attachment(path="/project/odd;name.txt"),
         Attachment(name="n.txt", content="to @you"),
     )
     assert AGENT.launch(a_turn(attachments=attachments), HOST).stdin == (
@@ -433,7 +433,7 @@ def test_attachments_of_the_folder_are_mentioned() -> None:
     ("turn", "kind"),
     [
         (a_turn(attachments=(Attachment(path="/else/a.png", image=True),)), "unsupported"),
-        (a_turn(attachments=(Attachment(path="/work/../else/a.png", image=True),)), "unsupported"),
+        (a_turn(attachments=(Attachment(path="/project/../else/a.png", image=True),)), "unsupported"),
         (a_turn(prompt="x" * (PROMPT_LIMIT + 1)), "bad_request"),
         (a_turn(agent_session="latest", resume=True), "bad_request"),
         (a_turn(agent_session="5", resume=True), "bad_request"),
@@ -450,7 +450,7 @@ def test_what_gemini_cannot_do_is_refused_before_it_starts(turn: Turn, kind: str
 
 
 def test_a_kept_conversation_is_found() -> None:
-    context = "<session_context>\nThis is…\n- **Workspace Directories:**\n  - /work/a b\n- **Directory Structure:**"
+    context = "<session_context>\nThis is…\n- **Workspace Directories:**\n  - /project/a b\n- **Directory Structure:**"
     records = [
         {"sessionId": ID, "kind": "main"},
         {"$set": {"messages": [{"type": "user", "content": [{"text": context}]}]}},
@@ -460,6 +460,6 @@ def test_a_kept_conversation_is_found() -> None:
     found = AGENT.conversation
     assert found is not None
     kept = found("session.jsonl", records)
-    assert kept is not None and (kept.id, kept.folder, kept.title) == (ID, "/work/a b", "mend the gate")
+    assert kept is not None and (kept.id, kept.folder, kept.title) == (ID, "/project/a b", "mend the gate")
     assert found("session.jsonl", records[1:]) is None
     assert found("session.jsonl", []) is None
