@@ -589,13 +589,6 @@ def test_only_an_id_names_a_conversation(id: str) -> None:
     assert caught.value.kind == "bad_request"
 
 
-def test_a_flag_that_is_gone_is_said_before_anything_runs() -> None:
-    host = Host(executable="/bin/claude", version="9.9", help=HELP.replace("--json-schema", "--gone"))
-    with pytest.raises(OstlerError) as caught:
-        launched(host, schema={"type": "object"})
-    assert (caught.value.kind, caught.value.message) == ("unsupported", "claude 9.9 has no --json-schema")
-
-
 def test_a_schema_too_long_for_an_argument_is_unsupported() -> None:
     with pytest.raises(OstlerError) as caught:
         launched(schema={"description": "x" * 120_000})

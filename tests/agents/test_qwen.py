@@ -384,13 +384,6 @@ def test_what_is_too_long_for_an_argument_is_unsupported(option: dict[str, Any])
     assert caught.value.kind == "unsupported"
 
 
-def test_a_flag_that_is_gone_is_said_before_anything_runs() -> None:
-    host = Host(executable="/bin/qwen", version="9.9", help=HELP.replace("--core-tools", "--gone"))
-    with pytest.raises(OstlerError) as caught:
-        launched(host)
-    assert (caught.value.kind, caught.value.message) == ("unsupported", "qwen 9.9 has no --core-tools")
-
-
 # -- adoption ---------------------------------------------------------------------------------------
 
 

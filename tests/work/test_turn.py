@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from ostler.agents import AGENTS
 from ostler.errors import OstlerError
 from ostler.process import tree
 from ostler.words import (
@@ -350,6 +351,21 @@ async def test_an_access_that_cannot_be_promised_is_denied_unless_accepted(stabl
         with pytest.raises(OstlerError) as caught:
             await collect(await o.session("qwen", folder=str(stable.folder)), "go", access="write")
         assert caught.value.kind == "missing"
+
+
+@pytest.mark.parametrize("agent", [name for name in AGENTS if name != "script"])
+async def test_a_flag_that_the_binary_does_not_name_is_said_before_anything_runs(stable: Stable, agent: str) -> None:
+    """An older CLI: its help has what every launch needs, but not the flag for a model."""
+    binary = stable.home / "bin" / AGENTS[agent].binaries[0]
+    binary.parent.mkdir()
+    binary.write_text(f"#!/bin/sh\nprintf '1.0 %s' '{' '.join(AGENTS[agent].needs)}'\n")
+    binary.chmod(0o755)
+    async with stable.ostler(OSTLER_ONLY="", PATH=f"{binary.parent}:{os.environ['PATH']}") as o:
+        session = await o.session(agent, folder=str(stable.folder))
+        with pytest.raises(OstlerError) as caught:
+            await collect(session, "go", access="full", model="some/model")
+        assert caught.value.kind == "unsupported" and f"{agent} 1.0 has no --" in caught.value.message
+        assert o.sessions() == []
 
 
 async def test_a_recording_is_labelled_with_the_agent_that_spoke(stable: Stable, tmp_path: Path) -> None:

@@ -308,6 +308,14 @@ def literal(turn: Turn, marks: str = "/") -> str:
     return turn.prompt
 
 
+def confirm(turn: Turn, host: Host, flags: Sequence[str]) -> None:
+    """Raises unsupported for a flag that the CLI's help does not name. `--x[-file]` names `--x-file` too."""
+    own = flags[: flags.index("--")] if "--" in flags else flags
+    for flag in (f.partition("=")[0].removesuffix("-file") for f in own if f.startswith("--")):
+        if host.help and not re.search(rf"(?<![\w-]){re.escape(flag)}(?![\w-])", host.help):
+            raise OstlerError("unsupported", f"{turn.agent} {host.version} has no {flag}", f"Update {turn.agent}")
+
+
 def with_attachments(prompt: str, attachments: Sequence[Attachment]) -> str:
     """The prompt with its attachments as text: inline content in full, other files by path."""
     paths = [a.path for a in attachments if a.content is None]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ostler.agents.adapter import Agent, Conversation, Record, literal, tool_names, with_attachments
-from ostler.agents.messages import MessagesReader, attachment_rules, confirm, conversation_flags, kind_said
+from ostler.agents.messages import MessagesReader, attachment_rules, conversation_flags, kind_said
 from ostler.agents.values import UUID, items, number, table, tables, text
 from ostler.errors import ErrorKind, OstlerError
 from ostler.words import Access, AnyEvent, Host, Launch, Limited, Raw, Turn, Usage, UsageReport
@@ -61,7 +61,6 @@ def launch(turn: Turn, host: Host) -> Launch:
         flags.append(f"--max-budget-usd={turn.limits.cost_usd:.6f}")
     if turn.lean:
         flags.append("--bare")
-    confirm(turn, host, flags)
     return Launch(
         argv=(host.executable, *flags),
         stdin=with_attachments(literal(turn), turn.attachments).encode(),

@@ -1,7 +1,6 @@
 """What claude and qwen share: flags, and records (messages of content blocks, deltas, one result)."""
 
 import re
-from collections.abc import Sequence
 from typing import Any, Literal
 
 from ostler.agents.adapter import Reader, Record, kind_of, title_of
@@ -15,7 +14,6 @@ from ostler.words import (
     Exit,
     FileChange,
     Hook,
-    Host,
     Limited,
     Notice,
     Plan,
@@ -68,13 +66,6 @@ def attachment_rules(turn: Turn) -> list[str]:
     """Rules that let attached files be read: `?` for what a rule or a list of rules would read otherwise."""
     patterns = (re.sub(r"[^\w./+=~@-]", "?", a.path) for a in turn.attachments if a.content is None)
     return [f"Read(/{pattern})" for pattern in patterns]
-
-
-def confirm(turn: Turn, host: Host, flags: Sequence[str]) -> None:
-    """Raises unsupported for a flag that the CLI's help does not name. `--x[-file]` names `--x-file` too."""
-    for flag in (f.partition("=")[0].removesuffix("-file") for f in flags if f.startswith("--")):
-        if host.help and not re.search(rf"(?<![\w-]){re.escape(flag)}(?![\w-])", host.help):
-            raise OstlerError("unsupported", f"{turn.agent} {host.version} has no {flag}", f"Update {turn.agent}")
 
 
 # -- reading ----------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ostler.agents.adapter import Agent, Conversation, Record, literal, tool_names, with_attachments
-from ostler.agents.messages import MessagesReader, attachment_rules, confirm, conversation_flags, kind_said
+from ostler.agents.messages import MessagesReader, attachment_rules, conversation_flags, kind_said
 from ostler.agents.values import UUID, number, table, tables, text
 from ostler.errors import OstlerError
 from ostler.words import Access, AnyEvent, Exit, Host, Launch, Turn, Usage, UsageReport, Verdict
@@ -46,7 +46,6 @@ def launch(turn: Turn, host: Host) -> Launch:
         flags.append(_argument("--json-schema", json.dumps(turn.schema, separators=(",", ":"))))
     if turn.lean:
         flags.append("--bare")
-    confirm(turn, host, flags)
     return Launch(
         argv=(host.executable, *flags),
         stdin=prompt.encode(),

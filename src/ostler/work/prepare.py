@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from ostler.agents import AGENTS, Agent, decode
+from ostler.agents.adapter import confirm
 from ostler.errors import OstlerError
 from ostler.settings import Settings
 from ostler.store import Redactor, Store
@@ -59,6 +60,7 @@ async def prepare(setup: Setup, turn: Turn) -> Attempt:
         folder_names=frozenset(n for n in server.folder_names if os.path.lexists(os.path.join(turn.folder, n))),
     )
     launch = server.launch(told, host)
+    confirm(told, host, launch.argv[1:])
     launch = structs.replace(launch, argv=(*prefix, *launch.argv[1:]))
     recorded = _records_of(setup, server)
     environment = child_environment(
