@@ -18,7 +18,8 @@ MAY_IMPORT = {
     "store": {"words", "errors"},
     "terminal": {"words", "errors", "process", "store"},
     "work": GROUND | {"agents", "process", "store", "terminal"},
-    "cli": GROUND | {"agents", "process", "store", "terminal", "work", "testing"},
+    "server": GROUND | {"agents", "process", "store", "terminal", "work"},
+    "cli": GROUND | {"agents", "process", "store", "terminal", "work", "server", "testing"},
     "testing": GROUND | {"agents", "process", "store", "terminal", "work"},
     "": GROUND | {"work", "cli"},
 }

@@ -15,6 +15,7 @@ Outcome = Literal["done", "failed", "cancelled", "timed_out", "unproven", "crash
 TurnState = Literal["queued", "starting", "running", "asking", "ended"]
 SessionState = Literal["idle", "queued", "busy", "asking", "closed"]
 Transport = Literal["pipe", "dialog", "pty", "tmux"]
+TerminalSource = Literal["pty", "turn", "tmux", "acp"]  # a program of its own; a headless turn's output; …
 
 ACCESS_ORDER: tuple[Access, ...] = ("read", "write", "full")
 
@@ -388,6 +389,7 @@ class Session(Struct, frozen=True, kw_only=True):
     cost_usd: float | None = None
     expires_at: float | None = None
     title: str = ""  # the first line of the first prompt
+    primary: str | None = None  # the terminal that was chosen to be followed; None: the newest live one
     fork_of: str | None = None  # the agent's own id of the conversation that the first turn copies
 
 
@@ -404,6 +406,30 @@ class TurnRow(Struct, frozen=True, kw_only=True):
     envelope: Envelope | None = None
     # What the agent's own counters stood at when the turn ended: the next turn subtracts it.
     counters: dict[str, float] | None = None
+
+
+class TerminalRow(Struct, frozen=True, kw_only=True):
+    """A terminal as the store keeps it, and as viewers are told of it."""
+
+    id: str
+    session: str
+    name: str
+    source: TerminalSource
+    cols: int
+    rows: int
+    created_at: float
+    state: Literal["live", "ended"] = "live"
+    argv: tuple[str, ...] = ()
+    folder: str = ""
+    turn: str | None = None  # the turn whose output or program it shows
+    typing: bool = False  # it takes keys; False: read-only
+    title: str = ""  # what the program called itself
+    owner: str | None = None
+    pid: int | None = None
+    ended_at: float | None = None
+    exit: Exit | None = None
+    size: int = 0  # bytes of output, known at the end
+    recording: str = ""  # path of its asciicast file
 
 
 class Owner(Struct, frozen=True, kw_only=True):

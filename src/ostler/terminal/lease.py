@@ -11,10 +11,11 @@ IDLE = 60.0  # seconds without a key after which a person's lease goes back to a
 
 
 class Author(Struct, frozen=True):
-    """Who types. Each input carries one."""
+    """Who types. Each input carries one. `id` tells two windows of one person apart."""
 
     name: str
     kind: Literal["person", "automation"] = "person"
+    id: str = ""
 
 
 class LeaseChange(Struct, frozen=True, kw_only=True):
