@@ -68,6 +68,7 @@ class Turn(Struct, frozen=True, kw_only=True, omit_defaults=True):
     resume: bool = False
     fork: bool = False  # resume into a new conversation that begins as a copy
     lean: bool = False  # skip the user's plugins, hooks and memory where the agent can
+    transport: Transport = "pipe"
 
 
 class Host(Struct, frozen=True, kw_only=True):
@@ -211,14 +212,22 @@ class AskOption(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Asked(Event, frozen=True, kw_only=True, tag="asked"):
+    """The agent wants to do something and waits. `title` is one line for people, `reason` the agent's own."""
+
     id: str
     tool: str
+    title: str = ""
     input: Any = None
     diff: str = ""
+    files: tuple[FileChange, ...] = ()
     options: tuple[AskOption, ...] = ()
+    reason: str = ""
+    expires_at: float | None = None  # then it is denied
 
 
 class Answered(Event, frozen=True, kw_only=True, tag="answered"):
+    """`option` is the kind of the option that was chosen, or "cancelled"; `by` a person, a rule, the time limit."""
+
     id: str
     option: str
     by: str

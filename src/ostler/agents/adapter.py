@@ -6,7 +6,7 @@ those live in `work`.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -30,6 +30,9 @@ from ostler.words import (
     Usage,
     Verdict,
 )
+
+if TYPE_CHECKING:
+    from ostler.agents.dialog import DialogFace
 
 Record = dict[str, Any]
 
@@ -79,6 +82,8 @@ class Agent(Struct, frozen=True, kw_only=True):
     deltas: bool = False
     tokens: bool = True
     cost: bool = False
+
+    dialog: "DialogFace | None" = None  # one process for many turns, where the agent can
 
     # Adoption: globs under HOME, and a pure look at one file's path and first records.
     conversations: tuple[str, ...] = ()

@@ -5,8 +5,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import structs
+
 from ostler.agents.adapter import Agent, Conversation, Record, literal, tool_names, with_attachments
+from ostler.agents.dialog import DialogFace
 from ostler.agents.messages import MessagesReader, attachment_rules, conversation_flags, kind_said
+from ostler.agents.stream_dialog import StreamDialog
 from ostler.agents.values import UUID, items, number, table, tables, text
 from ostler.errors import ErrorKind, OstlerError
 from ostler.words import Access, AnyEvent, Host, Launch, Limited, Raw, Turn, Usage, UsageReport
@@ -151,6 +155,19 @@ def _environment(turn: Turn, host: Host) -> dict[str, str]:
     return env
 
 
+class ClaudeDialog(StreamDialog):
+    """claude with its stdin open. Asks come through `--permission-prompt-tool stdio`."""
+
+
+def dialog_launch(turn: Turn, host: Host) -> Launch:
+    """The same tools and settings as for one turn; what they leave open is asked."""
+    once = launch(turn, host)
+    flags = [flag for flag in once.argv[1:] if not flag.startswith(("--permission-mode=", "--json-schema="))]
+    mode = "dontAsk" if turn.access == "read" else "default"
+    asking = ("--input-format=stream-json", "--permission-prompt-tool=stdio", f"--permission-mode={mode}")
+    return structs.replace(once, argv=(host.executable, *flags, *asking), stdin=b"")
+
+
 # -- reading ----------------------------------------------------------------------------------------
 
 
@@ -238,6 +255,9 @@ def _quota(info: dict[str, Any]) -> list[AnyEvent]:
     return [Limited(message=f"{what} limit reached", retry_at=resets if isinstance(resets, int | float) else None)]
 
 
+ClaudeDialog.reader_of = ClaudeReader
+
+
 def conversation(path: str, records: Sequence[Record]) -> Conversation | None:
     """A conversation that claude keeps: its file name is the id."""
     id = path.rpartition("/")[2].removesuffix(".jsonl")
@@ -299,6 +319,7 @@ AGENT = Agent(
         **{"edit": ("Edit", "MultiEdit", "NotebookEdit"), "web": ("WebFetch", "WebSearch"), "subagent": ("Task",)},
         "todo": ("TodoWrite", "TaskCreate", "TaskUpdate", "TaskList", "TaskGet"),
     },
+    dialog=DialogFace(launch=dialog_launch, dialog=ClaudeDialog, protocol="stream-json"),
     forks=True,
     chooses_id=True,
     schema="native",

@@ -72,6 +72,11 @@ class Process:
             raise undelivered()
         await self._feed.write(data)
 
+    def put(self, data: bytes) -> None:
+        """Queues input without waiting for the process to take it; dropped if it reads no more."""
+        if self._feed is not None:
+            self._feed.put(data)
+
     def close_stdin(self) -> None:
         """Ends its input once all is written. A terminal has no end: nothing happens."""
         if self._feed and self.tty_fd is None:

@@ -26,6 +26,16 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     done_pattern: str = ""
 
 
+class AskRule(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How asks are answered that fit all of its patterns (globs; empty fits all). The first rule that fits counts."""
+
+    answer: Literal["allow", "deny", "ask"]
+    agent: str = ""
+    tool: str = ""  # the agent's own name of a tool, or ostler's word (shell, edit, web …)
+    command: str = ""  # of a shell tool; an allowed command must be a plain one, without `;`, `|`, `$(…)` …
+    path: str = ""  # of the files it is about, relative to the folder
+
+
 class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything that can be set. `home` is the state folder, resolved; `project` the project's root."""
 
@@ -45,6 +55,9 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ttl_days: float = 30.0
     config: Literal["user", "private"] = "user"
     lean: bool = False
+    asks: tuple[AskRule, ...] = ()  # answered without a person; the first that fits
+    ask_limit: float | None = 300.0  # seconds after which an ask is denied
+    dialog_idle: float = 300.0  # seconds after which a dialog that nobody uses is closed
     loose: tuple[str, ...] = ()  # agents whose access may be wider than it says (see `Agent.unpromised`)
 
     # From the environment and flags alone.

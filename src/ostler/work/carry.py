@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from ostler.agents import Agent, Reader
+from ostler.agents.dialog import Dialog
 from ostler.process import LineFramer, Process, Warden, chunks
 from ostler.store import Redactor
 from ostler.store.files import create_exclusive, write_private
@@ -53,6 +54,8 @@ class Attempt(Struct, frozen=True, kw_only=True):
     served_by: str
     records_of: str  # the agent whose records come: on a cassette it may be another than the one that serves
     redactor: Redactor
+    told: Turn  # the turn as the agent gets it: prompt with schema, attachments checked
+    dialog: Dialog | None = None  # where the turn is carried by one
 
 
 class Carried(Struct, frozen=True, kw_only=True):
@@ -93,7 +96,7 @@ async def carry(
 
     Raises OstlerError when it could not be started or its journal could not be written.
     """
-    placed = _place(attempt)
+    placed = place(attempt)
     try:
         process = await warden.spawn(
             attempt.launch.argv,
@@ -113,7 +116,7 @@ async def carry(
         remove_files(placed)
 
 
-def _place(attempt: Attempt) -> tuple[str, ...]:
+def place(attempt: Attempt) -> tuple[str, ...]:
     """Puts down the private files and those in the folder (never over an existing one)."""
     placed: list[str] = []
     try:
@@ -148,7 +151,7 @@ class _Carrying:
         self.stderr_tail = ""
         self.taken = self.taking = 0  # chunks of output: dealt with, and in hand
         self.over = asyncio.Event()  # the agent said how the turn ended
-        self.clock = _Clock(attempt.turn.limits)
+        self.clock = Clock(attempt.turn.limits)
 
     async def to_end(self) -> Carried:
         pumps = [asyncio.create_task(self._read_stdout()), asyncio.create_task(self._read_stderr())]
@@ -156,7 +159,7 @@ class _Carrying:
             ended_by_us = await self._until_over(pumps)
             leaked = await self._settle(pumps)
         finally:
-            await _cancel(pumps)
+            await cancel_all(pumps)
         await self.add(self._guard(self.reader.flush))
         return Carried(
             verdict=self._verdict(ended_by_us),
@@ -169,15 +172,15 @@ class _Carrying:
         """Waits until the process is gone; what made ostler end it, or None."""
         exit = asyncio.create_task(self.process.wait())
         stop = asyncio.create_task(self.stop.wait())
-        limit = asyncio.create_task(self.clock.limit(self.reader))
+        limit = asyncio.create_task(self.clock.limit(lambda: bool(self.reader.open_tools)))
         over = asyncio.create_task(self.over.wait())
         waits: list[asyncio.Task[Any]] = [exit, stop, limit, over]
         try:
-            await _first(waits, pumps)
+            await until_first(waits, pumps)
             if exit.done():
                 return None
             if over.done():
-                await _first([exit, stop], pumps, timeout=self.attempt.turn.limits.linger)
+                await until_first([exit, stop], pumps, timeout=self.attempt.turn.limits.linger)
                 if not exit.done():
                     await self._end_lingering()
                 return None
@@ -185,7 +188,7 @@ class _Carrying:
             await self.process.end()
             return problem
         finally:
-            await _cancel(waits)
+            await cancel_all(waits)
 
     async def _end_lingering(self) -> None:
         await self.add([Notice(code="lingered", text=f"{self.attempt.agent.name} stayed after its result; ended")])
@@ -268,13 +271,18 @@ class _Carrying:
     async def _take(self, events: list[AnyEvent]) -> None:
         self.clock.heard(events)
         if events:
-            self.worked = self.worked or any(isinstance(event, _PROGRESS) for event in events)
+            self.worked = self.worked or is_progress(events)
             await self.add(events)
         if self.reader.result is not None:
             self.over.set()
 
 
-class _Clock:
+def is_progress(events: list[AnyEvent]) -> bool:
+    """Whether the agent did something that must not be done again by another."""
+    return any(isinstance(event, _PROGRESS) for event in events)
+
+
+class Clock:
     """When a turn has taken too long, by the limits it was given."""
 
     def __init__(self, limits: Limits) -> None:
@@ -295,13 +303,13 @@ class _Clock:
             elif isinstance(event, UsageReport) and event.cost_usd is not None:
                 self.spent = event.cost_usd
 
-    async def limit(self, reader: Reader) -> Problem:
-        """Returns once a limit is passed."""
-        while (problem := self.passed(time.monotonic(), bool(reader.open_tools))) is None:
+    async def limit(self, busy: Callable[[], bool]) -> Problem:
+        """Returns once a limit is passed. While `busy` (a tool runs, a person is asked) silence is no wonder."""
+        while (problem := self.passed(time.monotonic(), busy())) is None:
             await asyncio.sleep(_TICK)
         return problem
 
-    def passed(self, now: float, tool_runs: bool) -> Problem | None:
+    def passed(self, now: float, busy: bool) -> Problem | None:
         limits = self.limits
         if limits.total is not None and now - self.began > limits.total:
             return _late(f"the turn took longer than {limits.total:g} s", "Raise --timeout")
@@ -314,7 +322,9 @@ class _Clock:
                 message=held.message or f"still {held.error} after {limits.retry:g} s of retries",
                 retry_at=held.retry_at,
             )
-        if limits.idle is not None and not tool_runs and now - self.last > limits.idle and self.spoke:
+        if busy:
+            self.last = now
+        if limits.idle is not None and now - self.last > limits.idle and self.spoke:
             return _late(f"no output for {limits.idle:g} s", "Raise --idle-timeout")
         if limits.cost_usd is not None and self.spent is not None and self.spent > limits.cost_usd:
             return Problem(kind="over_budget", message=f"spent ${self.spent:.4f}, allowed ${limits.cost_usd:.4f}")
@@ -325,7 +335,9 @@ def _late(message: str, hint: str) -> Problem:
     return Problem(kind="timed_out", message=message, hint=hint)
 
 
-async def _first(waits: list[asyncio.Task[Any]], pumps: list[asyncio.Task[None]], timeout: float | None = None) -> None:
+async def until_first(
+    waits: list[asyncio.Task[Any]], pumps: list[asyncio.Task[None]], timeout: float | None = None
+) -> None:
     """Waits for one of `waits`; a pump that fails (the store is full) raises here."""
     deadline = None if timeout is None else time.monotonic() + timeout
     pending: set[asyncio.Task[Any]] = {*waits, *pumps}
@@ -339,7 +351,7 @@ async def _first(waits: list[asyncio.Task[Any]], pumps: list[asyncio.Task[None]]
             pending.discard(pump)
 
 
-async def _cancel(tasks: list[Any]) -> None:
+async def cancel_all(tasks: list[Any]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -10,15 +10,32 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
+from msgspec import structs
+
 from ostler.agents import AGENTS
 from ostler.errors import OstlerError
 from ostler.process import Warden, raise_fd_limit
 from ostler.settings import Settings
 from ostler.store import Redactor, Store
-from ostler.words import Access, AnyEvent, Envelope, Launch, Limits, Problem, Session, Turn
+from ostler.words import (
+    Access,
+    Answered,
+    AnyEvent,
+    Asked,
+    Envelope,
+    Launch,
+    Limits,
+    Problem,
+    Session,
+    Turn,
+    TurnRow,
+)
 from ostler.work.adopt import found
+from ostler.work.asks import Answer
 from ostler.work.carry import Attempt, Stop
 from ostler.work.command import COMMAND
+from ostler.work.dialogs import Dialogs
 from ostler.work.environment import secrets
 from ostler.work.owner import OwnerDesk, alive, ask_owner, end_orphaned_turns, end_unwatched
 from ostler.work.prepare import NotesCache, Setup, check_folder
@@ -37,6 +54,7 @@ class Ostler:
         self.setup = Setup(settings=settings, environ=dict(environ), store=_open_store(settings))
         self.desk = OwnerDesk(self.store, role)
         self._warden: asyncio.Task[Warden] | None = None
+        self.dialogs = Dialogs(self.warden, settings.dialog_idle)
         self._running: dict[str, tuple[TurnRun, asyncio.Task[Envelope]]] = {}
         self._in_line: dict[str, Stop] = {}
         self._abandoned: set[str] = set()  # turns whose end could not be written
@@ -65,6 +83,7 @@ class Ostler:
             run.cancel("ostler is closing")
         await asyncio.gather(*(task for _, task in self._running.values()), return_exceptions=True)
         try:
+            await self.dialogs.close()
             if self._warden is not None and (warden := await _started(self._warden)) is not None:
                 await warden.close()
         finally:
@@ -183,6 +202,55 @@ class Ostler:
             elif owner is not None and alive(owner):
                 await ask_owner(owner, {"op": "cancel", "turn": turn.id})
         return bool(waiting)
+
+    async def answer(self, key: str, answer: Answer) -> None:
+        """Answers an ask of that session's turn, whichever process runs it. `ask` may be empty if only one is open."""
+        turn = self._asking_turn(key)
+        if not answer.ask:
+            answer = structs.replace(answer, ask=self._only_ask(turn))
+        request = {"op": "answer", "turn": turn.id, "answer": msgspec.to_builtins(answer)}
+        await self._tell_owner(turn, request)
+
+    async def steer(self, key: str, text: str) -> None:
+        """Tells the running turn of that session more, where the agent can."""
+        turn = self._running_turn(self.find(key))
+        await self._tell_owner(turn, {"op": "steer", "turn": turn.id, "text": text})
+
+    def open_asks(self, turn: str) -> list[Asked]:
+        """The asks of a turn that nobody has answered."""
+        row = self.store.turn(turn)
+        if row is None or row.state == "ended":
+            return []
+        events = self.store.events(row.session, turn=turn)
+        answered = {event.id for event in events if isinstance(event, Answered)}
+        return [event for event in events if isinstance(event, Asked) and event.id not in answered]
+
+    def _asking_turn(self, key: str) -> TurnRow:
+        turn = self.store.turn(key)
+        return turn if turn is not None else self._running_turn(self.find(key))
+
+    def _only_ask(self, turn: TurnRow) -> str:
+        asks = self.open_asks(turn.id)
+        if not asks:
+            raise OstlerError("not_found", f"nothing is asked in session {turn.session}")
+        if len(asks) > 1:
+            raise OstlerError("bad_request", "several asks are open", f"Name one: {', '.join(a.id for a in asks)}")
+        return asks[0].id
+
+    def _running_turn(self, row: Session) -> TurnRow:
+        running = [turn for turn in self.store.running_turns() if turn.session == row.id and turn.state != "queued"]
+        if not running:
+            raise OstlerError("not_found", f"no turn runs in session {row.id}")
+        return running[0]
+
+    async def _tell_owner(self, turn: TurnRow, request: dict[str, Any]) -> None:
+        owner = self.store.owner(turn.owner) if turn.owner else None
+        if turn.owner == self.desk.id:
+            await self._answer(request)
+        elif owner is not None and alive(owner):
+            await ask_owner(owner, request)
+        else:
+            raise OstlerError("crashed", "the ostler process that ran this turn is gone", "Run again to go on")
 
     def cancel_all(self) -> bool:
         """Cancels every turn of this process, those in line too. False: there is none."""
@@ -334,6 +402,12 @@ class Ostler:
         match request:
             case {"op": "cancel", "turn": str(turn)}:
                 return {"ok": self._cancel_turn(turn)}
+            case {"op": "answer", "turn": str(turn), "answer": answer}:
+                await self.dialogs.answer(turn, msgspec.convert(answer, Answer))
+                return {"ok": True}
+            case {"op": "steer", "turn": str(turn), "text": str(text)}:
+                await self.dialogs.steer(turn, text)
+                return {"ok": True}
             case _:
                 raise OstlerError("bad_request", "unknown request")
 
@@ -368,6 +442,7 @@ def _command_attempt(turn: Turn, argv: Sequence[str], environ: Mapping[str, str]
         served_by="exec",
         records_of="exec",
         redactor=Redactor(secrets(environ, env, ())),
+        told=turn,
     )
 
 

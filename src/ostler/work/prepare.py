@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 
 from ostler.agents import AGENTS, Agent, decode
 from ostler.agents.adapter import confirm
+from ostler.agents.dialog import DialogFace
 from ostler.errors import OstlerError
 from ostler.settings import Settings
 from ostler.store import Redactor, Store
@@ -59,7 +60,8 @@ async def prepare(setup: Setup, turn: Turn) -> Attempt:
         programs=frozenset(p for p in server.programs if on_path(p, setup.environ.get("PATH", os.defpath))),
         folder_names=frozenset(n for n in server.folder_names if os.path.lexists(os.path.join(turn.folder, n))),
     )
-    launch = server.launch(told, host)
+    face = _face(server, told)
+    launch = face.launch(told, host) if face else server.launch(told, host)
     confirm(told, host, launch.argv[1:])
     launch = structs.replace(launch, argv=(*prefix, *launch.argv[1:]))
     recorded = _records_of(setup, server)
@@ -79,7 +81,21 @@ async def prepare(setup: Setup, turn: Turn) -> Attempt:
         served_by=server.name,
         records_of=recorded.name,
         redactor=Redactor(secrets(setup.environ, environment.env, (*server.keys, *setup.settings.redact))),
+        told=told,
+        dialog=face.dialog(told, host) if face else None,
     )
+
+
+def _face(agent: Agent, turn: Turn) -> DialogFace | None:
+    """How the turn is carried: None is a process of its own."""
+    if turn.transport == "pipe":
+        return None
+    if turn.transport != "dialog":
+        raise OstlerError("unsupported", f"{turn.transport} cannot carry a turn yet", "Use pipe or dialog")
+    if agent.dialog is None:
+        able = ", ".join(a.name for a in AGENTS.values() if a.dialog)
+        raise OstlerError("unsupported", f"{agent.name} holds no dialogs", f"Agents that do: {able}")
+    return agent.dialog
 
 
 async def _binary(setup: Setup, agent: Agent) -> tuple[tuple[str, ...], Probe]:

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from ostler.agents import AGENTS
 from ostler.errors import OstlerError
 from ostler.settings import Profile, Settings
-from ostler.words import Access, AnyEvent, Attachment, Envelope, Limits, Notice, Session, Turn
+from ostler.words import Access, AnyEvent, Attachment, Envelope, Limits, Notice, Session, Transport, Turn
 from ostler.work.artifacts import Recording
 from ostler.work.attachments import attachment
 from ostler.work.carry import Attempt
@@ -91,6 +91,7 @@ class LiveSession:
         command: bool = False,
         wait: bool = False,
         record: Recording | None = None,
+        transport: Transport = "pipe",
     ) -> AsyncGenerator[AnyEvent, None]:
         """Runs one turn and yields its events; the last is `ended`, then `self.last` is its envelope.
 
@@ -123,6 +124,7 @@ class LiveSession:
             command=command,
             first=first,
             lean=settings.lean,
+            transport=transport,
             **self._conversation(),
         )
         first_attempt, notices, rest = await self._first_attempt(turn)
@@ -190,6 +192,7 @@ class LiveSession:
             notices=notices,
             fallback=fallback,
             recording=record,
+            dialogs=self.ostler.dialogs,
         )
         task = self.ostler.track(run)
         self._running = run

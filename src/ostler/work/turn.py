@@ -31,10 +31,14 @@ from ostler.words import (
 )
 from ostler.work import diff, schema
 from ostler.work.artifacts import Artifacts, Recording
+from ostler.work.ask_rules import rule_for
+from ostler.work.calls import Calls
 from ostler.work.carry import Attempt, Carried, Stop, carry
+from ostler.work.dialogs import Dialogs
 from ostler.work.edits import Edits
 from ostler.work.envelope import Findings, Sums, counters_before, envelope_of
 from ostler.work.journal import Journal
+from ostler.work.live_dialog import Around
 from ostler.work.prepare import Setup, prepare
 
 FALLBACK_KINDS = ("missing", "unauthenticated", "limited", "overloaded")
@@ -54,9 +58,11 @@ class TurnRun:
         notices: tuple[Notice, ...] = (),
         fallback: tuple[str, ...] = (),
         recording: Recording | None = None,
+        dialogs: Dialogs | None = None,
     ) -> None:
         self.setup = setup
         self.warden = warden
+        self.dialogs = dialogs
         self.session = session
         self.turn: Turn = first.turn
         self.first = first
@@ -121,11 +127,31 @@ class TurnRun:
             prompt = self.redactor.text(attempt.turn.prompt)
             self.recording.begin(agent=attempt.records_of, argv=self.redactor.clean(attempt.launch.argv), prompt=prompt)
         await self.journal.add(Notice(text=text, code="launch") for text in attempt.launch.notices)
-        carried = await carry(attempt, await self.warden(), self._add, self.artifacts, self.stop)
+        carried = await self._carry(attempt, self.artifacts)
         ended = [row for row in self.setup.store.turns(self.session.id) if row.state == "ended"]
         before = self.sums.counters or counters_before(ended, attempt.turn.agent_session)
         self.sums.add(attempt.turn, carried.verdict, before)
         return carried
+
+    async def _carry(self, attempt: Attempt, artifacts: Artifacts) -> Carried:
+        if attempt.dialog is None or self.dialogs is None:
+            return await carry(attempt, await self.warden(), self._add, artifacts, self.stop)
+        settings = self.setup.settings
+        around = Around(
+            add=self._add,
+            artifacts=artifacts,
+            stop=self.stop,
+            asking=self._asking,
+            decide=lambda asked: rule_for(
+                settings.asks, asked, agent=attempt.agent.name, folder=self.turn.folder, tools=attempt.agent.tools
+            ),
+            ask_limit=settings.ask_limit,
+            calls=Calls(self.turn),
+        )
+        return await self.dialogs.carry(attempt, around)
+
+    async def _asking(self, asking: bool) -> None:
+        await self.setup.store.change_turn(self.turn.id, "asking" if asking else "running")
 
     async def _fall_back(self, carried: Carried) -> Carried:
         """The next agent takes the turn, as long as nothing was done yet."""

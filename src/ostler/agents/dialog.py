@@ -1,0 +1,158 @@
+"""The dialog face of an agent: one process serves many turns, asks before it acts, and can be interrupted.
+
+Pure, like all adapters: a dialog is told what came from the process and what people want, and returns
+steps. Whoever runs the process (work/dialogs.py) carries the steps out, in order.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from ostler.agents.adapter import Reader, Record
+from ostler.errors import OstlerError
+from ostler.words import AnyEvent, Asked, Exit, Host, Launch, Problem, Raw, Turn, Verdict
+
+AnswerKind = Literal["allow_once", "allow_always", "reject_once", "reject_always", "cancelled"]
+CallName = Literal[
+    "read_file",
+    "write_file",
+    "terminal_create",
+    "terminal_output",
+    "terminal_wait",
+    "terminal_kill",
+    "terminal_release",
+    "terminal_show",  # bytes of a terminal that is the agent's own: nothing is answered
+]
+
+
+# -- steps ------------------------------------------------------------------------------------------------
+
+
+class Write(Struct, frozen=True):
+    """One record for the process: a line of JSON on its stdin."""
+
+    record: Any
+
+
+class Tell(Struct, frozen=True):
+    """Events of the running turn. Between turns they are dropped, but for notices."""
+
+    events: list[AnyEvent]
+
+
+class Ready(Struct, frozen=True):
+    """The handshake is over: prompts may be sent. `agent_session` is the agent's own id."""
+
+    agent_session: str | None = None
+    model: str | None = None
+
+
+class Ask(Struct, frozen=True):
+    """An open question. It stays open until `answer` or `Withdrawn`."""
+
+    asked: Asked
+
+
+class Withdrawn(Struct, frozen=True):
+    """The agent no longer waits for this answer."""
+
+    ask: str
+
+
+class Over(Struct, frozen=True):
+    """The running turn has ended; `verdict` judges it. The process stays usable."""
+
+
+class Call(Struct, frozen=True):
+    """The agent wants something done on this machine; the outcome goes to `reply` under the same id."""
+
+    id: str
+    name: CallName
+    params: dict[str, Any]
+
+
+class Fail(Struct, frozen=True):
+    """The dialog cannot go on: the turn that runs ends with this, and the process is ended."""
+
+    problem: Problem
+
+
+Step = Write | Tell | Ready | Ask | Withdrawn | Over | Call | Fail
+
+
+# -- a dialog ---------------------------------------------------------------------------------------------
+
+
+class Dialog:
+    """One process of one agent, from its handshake to its close. Subclasses speak the agent's protocol.
+
+    `reader` judges the running turn by the same rule of proof as everywhere; it is made anew by each prompt.
+    """
+
+    steers = False  # a running turn can be told more
+    modes: tuple[str, ...] = ()  # what `change(mode=…)` takes, where it is known before the start
+
+    def __init__(self, turn: Turn, host: Host) -> None:
+        self.first = turn
+        self.host = host
+        self.reader: Reader | None = None  # of the turn that runs
+
+    # What people want.
+
+    def open(self) -> list[Step]:
+        """The first records, once the process runs. `Ready` or `Fail` follows sooner or later."""
+        raise NotImplementedError
+
+    def prompt(self, turn: Turn) -> list[Step]:
+        """Begins a turn. Called only after `Ready`, and never while another runs."""
+        raise NotImplementedError
+
+    def interrupt(self) -> list[Step]:
+        """Asks for the end of the running turn, with what it runs; `Over` follows."""
+        raise NotImplementedError
+
+    def answer(self, ask: str, kind: AnswerKind, message: str = "") -> list[Step]:
+        """Answers an open ask by the kind of an option it has. Raises not_found for one that is not open."""
+        raise NotImplementedError
+
+    def steer(self, text: str) -> list[Step]:
+        """Tells the running turn more."""
+        raise OstlerError("unsupported", f"{self.first.agent} takes no words while it works", "Queue them instead")
+
+    def change(self, *, model: str | None = None, mode: str | None = None) -> list[Step]:
+        """Another model or mode for the turns that follow."""
+        raise OstlerError("unsupported", f"{self.first.agent} cannot change that in a dialog", "Begin a new session")
+
+    def reply(self, call: str, result: dict[str, Any] | None, problem: Problem | None = None) -> list[Step]:
+        """The outcome of a `Call`."""
+        raise NotImplementedError
+
+    def close(self) -> list[Step]:
+        """The last records before stdin is closed."""
+        return []
+
+    # What the process says.
+
+    def read(self, record: Record) -> list[Step]:
+        """Steps of one record. What is unknown is told as raw; never raises for what an agent sends."""
+        raise NotImplementedError
+
+    def read_noise(self, line: str) -> list[Step]:
+        """A line of stdout that is no record: a banner, a stray print."""
+        return [Tell([Raw(line=line)])] if line.strip() else []
+
+    def verdict(self, exit: Exit | None, stderr_tail: str) -> Verdict:
+        """How the turn went, after `Over` (exit None), or after the process ended in the middle of it."""
+        assert self.reader is not None
+        return self.reader.end(exit, stderr_tail)
+
+
+class DialogFace(Struct, frozen=True, kw_only=True):
+    """How an agent holds a dialog: its launch (stdin stays open) and its side of the talk."""
+
+    launch: Callable[[Turn, Host], Launch]
+    dialog: Callable[[Turn, Host], Dialog]
+    needs: tuple[str, ...] = ()  # flags beyond those of one-shot turns
+    help: tuple[tuple[str, ...], ...] = ()
+    protocol: str = ""  # "stream-json", "app-server", "acp": for the docs

@@ -1,0 +1,120 @@
+"""Asks of a running turn: answered by a rule, by a person, or by the time limit; each exactly once."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct
+
+from ostler.agents.dialog import AnswerKind
+from ostler.errors import OstlerError
+from ostler.words import Asked, AskOption
+
+ALLOW: tuple[AnswerKind, ...] = ("allow_once", "allow_always")
+REJECT: tuple[AnswerKind, ...] = ("reject_once", "reject_always")
+_KINDS: dict[str, tuple[AnswerKind, ...]] = {
+    "allow": ALLOW,
+    "deny": REJECT,
+    "always": ("allow_always",),
+    "never": ("reject_always",),
+    **{kind: (kind,) for kind in (*ALLOW, *REJECT)},
+}
+
+Decide = Callable[[Asked], tuple[str, str]]  # what a rule says ("allow", "deny", "ask"), and which rule
+Give = Callable[[str, AnswerKind, str, str], Awaitable[None]]  # ask, kind, by, message
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """What somebody said to an ask. `option`: allow, deny, always, never, or the kind of an option."""
+
+    ask: str
+    option: str
+    by: str = "you"
+    message: str = ""
+
+
+class Asks:
+    """The open asks of one turn. Whoever answers first wins; the others are told so."""
+
+    def __init__(self, decide: Decide, give: Give, limit: float | None) -> None:
+        self._decide, self._give, self._limit = decide, give, limit
+        self._open: dict[str, Asked] = {}
+        self._closed: dict[str, str] = {}  # ask → who answered it
+        self._timers: dict[str, asyncio.Task[None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def expires_at(self) -> float | None:
+        """When an ask that comes now is denied."""
+        return None if self._limit is None else time.time() + self._limit
+
+    def opened(self, asked: Asked) -> tuple[AnswerKind, str] | None:
+        """Takes up an ask. The answer and its author where a rule has one; None: somebody has to answer."""
+        ruling, by = self._decide(asked)
+        if ruling != "ask":
+            return kind_for(asked, ruling), by
+        self._open[asked.id] = asked
+        if self._limit is not None:
+            self._timers[asked.id] = asyncio.create_task(self._deny_in_time(asked))
+        return None
+
+    async def answer(self, answer: Answer) -> None:
+        """Raises not_found for an ask that is not open, bad_request for an option that it does not have."""
+        asked = self._open.get(answer.ask)
+        if asked is None:
+            by = self._closed.get(answer.ask)
+            wrong = f"was answered already, by {by}" if by else "is not open in this turn"
+            raise OstlerError("not_found", f"the ask {answer.ask!r} {wrong}", "Look at the session: ostler show")
+        kind = kind_for(asked, answer.option)
+        self.settled(asked.id, answer.by)
+        await self._give(asked.id, kind, answer.by, answer.message)
+
+    def settled(self, ask: str, by: str) -> bool:
+        """It needs no answer any more. False: it was not open."""
+        if (timer := self._timers.pop(ask, None)) and timer is not asyncio.current_task():
+            timer.cancel()
+        self._closed[ask] = by
+        return self._open.pop(ask, None) is not None
+
+    async def cancel(self, by: str) -> None:
+        """Answers all that are open with `cancelled`: the turn ends."""
+        for ask in list(self._open):
+            self.settled(ask, by)
+            await self._give(ask, "cancelled", by, "")
+
+    def close(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self._open.clear()
+
+    async def _deny_in_time(self, asked: Asked) -> None:
+        assert self._limit is not None
+        await asyncio.sleep(self._limit)
+        if asked.id in self._open:
+            await self.answer(Answer(ask=asked.id, option="deny", by="time limit", message="nobody answered in time"))
+
+
+def kind_for(asked: Asked, option: str) -> AnswerKind:
+    """The kind of the option that this word means, among those offered: never by position or id.
+
+    An ask without the wanted strength takes the weaker one ("allow" may be only "always" offered: refused).
+    """
+    wanted = _KINDS.get(option)
+    if wanted is None:
+        raise OstlerError("bad_request", f"{option!r} is no answer", "Say allow, deny, always or never")
+    offered = {each.kind for each in asked.options}
+    if option == "allow":
+        wanted = ("allow_once",)  # a single yes must not become a lasting one
+    if option == "deny" and not offered & set(REJECT):
+        return "reject_once"  # every ask can be refused
+    for kind in wanted:
+        if kind in offered:
+            return kind
+    names = ", ".join(sorted(offered)) or "none"
+    raise OstlerError("bad_request", f"this ask has no option {option!r}; it offers {names}")
+
+
+def option_of(asked: Asked, kind: AnswerKind) -> AskOption | None:
+    return next((option for option in asked.options if option.kind == kind), None)

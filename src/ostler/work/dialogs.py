@@ -1,0 +1,105 @@
+"""Dialogs at work: processes that serve many turns of a session, kept while they are used, closed when idle."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct
+
+from ostler.errors import OstlerError
+from ostler.process import Warden
+from ostler.work.asks import Answer
+from ostler.work.carry import Attempt, Carried
+from ostler.work.live_dialog import Around, LiveDialog
+
+IDLE = 300.0  # seconds without a turn after which a dialog is closed: qwen alone takes 2 GB
+
+
+class Fingerprint(Struct, frozen=True):
+    """What a process was started with and cannot change: another turn that needs else gets a new process."""
+
+    agent: str
+    folder: str
+    access: str
+    system: str | None
+    tools: tuple[tuple[str, ...], tuple[str, ...]]
+    env: frozenset[tuple[str, str]]
+    lean: bool
+
+
+class Dialogs:
+    """All dialogs of this ostler process, at most one for each session."""
+
+    def __init__(self, warden: Callable[[], Awaitable[Warden]], idle: float = IDLE) -> None:
+        self._warden = warden
+        self._idle = idle
+        self._live: dict[str, tuple[Fingerprint, LiveDialog]] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def carry(self, attempt: Attempt, around: Around) -> Carried:
+        """Carries one attempt at a turn by the session's dialog, which is started if there is none that fits."""
+        session = attempt.turn.session
+        dialog = await self._fitting(attempt)
+        if dialog is None:
+            dialog = await LiveDialog.start(attempt, await self._warden())
+            self._live[session] = _fingerprint(attempt), dialog
+        try:
+            return await dialog.carry(attempt, around)
+        finally:
+            if dialog.usable:
+                dialog.rest(self._idle, lambda: self._retire(session, dialog))
+            else:
+                await self._forget(session, dialog)
+
+    def running(self, turn: str) -> LiveDialog:
+        """The dialog that carries this turn. Raises not_found."""
+        for _, dialog in self._live.values():
+            if dialog.turn_id == turn:
+                return dialog
+        raise OstlerError("not_found", f"the turn {turn} runs in no dialog here")
+
+    async def answer(self, turn: str, answer: Answer) -> None:
+        await self.running(turn).answer(answer)
+
+    async def steer(self, turn: str, text: str) -> None:
+        await self.running(turn).steer(text)
+
+    async def close(self, session: str | None = None) -> None:
+        """Ends the dialog of this session, or all of them."""
+        names = list(self._live) if session is None else [name for name in self._live if name == session]
+        await asyncio.gather(*(self._forget(name, self._live[name][1]) for name in names))
+        while self._closing and session is None:
+            await asyncio.wait(self._closing)
+
+    async def _fitting(self, attempt: Attempt) -> LiveDialog | None:
+        """The living dialog of this session, if it can take the turn; else it is closed."""
+        session, turn = attempt.turn.session, attempt.turn
+        if session not in self._live:
+            return None
+        made_for, dialog = self._live[session]
+        if dialog.usable and made_for == _fingerprint(attempt) and not turn.fork and await dialog.adapt(attempt):
+            return dialog
+        await self._forget(session, dialog)
+        return None
+
+    def _retire(self, session: str, dialog: LiveDialog) -> None:
+        task = asyncio.create_task(self._forget(session, dialog))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def _forget(self, session: str, dialog: LiveDialog) -> None:
+        if session in self._live and self._live[session][1] is dialog:
+            del self._live[session]
+        await dialog.close()
+
+
+def _fingerprint(attempt: Attempt) -> Fingerprint:
+    turn = attempt.turn
+    return Fingerprint(
+        agent=attempt.served_by,
+        folder=turn.folder,
+        access=turn.access,
+        system=turn.system,
+        tools=(turn.tools_allowed, turn.tools_denied),
+        env=frozenset(attempt.env.items()),
+        lean=turn.lean,
+    )
