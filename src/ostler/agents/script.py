@@ -9,6 +9,8 @@ from typing import Any, get_args
 import msgspec
 
 from ostler.agents.adapter import Agent, Conversation, Reader, Record, tool_names, with_attachments
+from ostler.agents.dialog import DialogFace
+from ostler.agents.script_dialog import ScriptDialog, dialog_launch
 from ostler.errors import ErrorKind
 from ostler.words import (
     Answered,
@@ -184,6 +186,10 @@ def conversation(path: str, records: Sequence[Record]) -> Conversation | None:
     )
 
 
+class Talk(ScriptDialog):
+    reader_of = ScriptReader
+
+
 AGENT = Agent(
     name="script",
     title="Scripted agent",
@@ -212,6 +218,7 @@ AGENT = Agent(
     images="native",
     deltas=True,
     cost=True,
+    dialog=DialogFace(launch=dialog_launch(launch), dialog=Talk, protocol="native"),
     conversations=(".local/state/ostler-script/sessions/*.ndjson",),
     conversation=conversation,
 )

@@ -13,7 +13,8 @@ It reads its prompt from stdin and writes records, one JSON object a line:
     {"type": "result", "ok": false, "error": {"kind": …, "message": …}}
 
 This is ostler's native format: a program that writes it can be read by the adapter `script`. A turn succeeded
-when a result with `ok` was written and the exit code is 0. SIGINT and SIGTERM end it with 130 and 143 and
+when a result with `ok` was written and the exit code is 0. With `--dialog` it stays for many turns
+(`ostler.testing.talk`). SIGINT and SIGTERM end it with 130 and 143 and
 without a result. Scenarios: `ostler.testing.scenario`; steps: `ostler.testing.steps`. Without either it shows
 something worth watching. $OSTLER_SCRIPT_SPEED multiplies all delays (0: none).
 
@@ -48,6 +49,7 @@ A coding agent that plays by script.
   --session-id=ID    the id of a new conversation
   --resume=ID        go on with a conversation
   --fork             with --resume: go on in a copy, under a new id
+  --dialog           stay for many turns: prompts and answers are read from stdin, one JSON object a line
   --access=LEVEL     read (default), write (this folder) or full
   --model=NAME       reported back
   --system=TEXT      system prompt; see the step `echo`
@@ -104,10 +106,12 @@ def _run(argv: list[str], env: dict[str, str]) -> int:
     scenario = scenarios.load(path) if path else {}
     if scenario.get("deaf"):
         Play.sleep_forever()
+    if "dialog" in options:
+        from ostler.testing.talk import talk
+
+        return talk(options, scenario, bool(path), env)
     prompt = sys.stdin.buffer.read().decode("utf-8", "replace")
-    home = env.get("OSTLER_SCRIPT_HOME") or os.path.join(os.path.expanduser("~"), ".local/state/ostler-script")
-    memory = Memory(home)
-    speed = _speed(env.get("OSTLER_SCRIPT_SPEED") or "1")
+    memory, speed = at_home(env)
     if cassette := options.get("cassette") or scenario.get("cassette"):
         from ostler.testing.cassettes import replay
 
@@ -119,7 +123,15 @@ def _run(argv: list[str], env: dict[str, str]) -> int:
     if not prompt.strip():
         raise scenarios.BadScenario("no prompt on stdin")
     setting = Setting(prompt, session, memory.history, options, speed)
-    return _play(Play(setting), scenario, bool(path), memory)
+    play = Play(setting)
+    perform(play, scenario, bool(path), memory)
+    return play.finish()
+
+
+def at_home(env: dict[str, str]) -> tuple[Memory, float]:
+    """What it remembers, and how fast it plays."""
+    home = env.get("OSTLER_SCRIPT_HOME") or os.path.join(os.path.expanduser("~"), ".local/state/ostler-script")
+    return Memory(home), _speed(env.get("OSTLER_SCRIPT_SPEED") or "1")
 
 
 def _speed(text: str) -> float:
@@ -133,8 +145,8 @@ def _options(argv: list[str]) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for arg in argv:
         name, equals, value = arg.removeprefix("--").partition("=")
-        if arg == "--fork":
-            options["fork"] = True
+        if arg in ("--fork", "--dialog"):
+            options[name] = True
         elif not arg.startswith("--") or not equals or name not in VALUES:
             raise scenarios.BadScenario(f"unknown argument {arg!r}; the prompt is read from stdin. See --help")
         elif name in LISTS:
@@ -156,8 +168,8 @@ def _schema(path: str) -> Any:
         raise scenarios.BadScenario(f"cannot read the schema {path}: {error}") from None
 
 
-def _play(play: Play, scenario: dict[str, Any], scripted: bool, memory: Memory) -> int:
-    """Chooses what to do, does it, and remembers it."""
+def perform(play: Play, scenario: dict[str, Any], scripted: bool, memory: Memory) -> None:
+    """Chooses what to do, does it, and remembers it; the result is still to be written."""
     setting = play.setting
     memory.remember(prompt=setting.prompt)
     steps: list[dict[str, Any]] | None = scenarios.marked(setting.prompt) or None
@@ -166,7 +178,7 @@ def _play(play: Play, scenario: dict[str, Any], scripted: bool, memory: Memory) 
     if steps is None and (chosen := scenarios.choose(scenario, setting.prompt, len(setting.history) + 1)):
         reply, groups = chosen
         steps = reply.get("steps", [])
-    if reply.get("init", True):
+    if reply.get("init", True) and not setting.options.get("dialog"):
         play.begin(reply.get("session"))
     if steps is not None:
         play.steps(steps, groups)
@@ -181,7 +193,6 @@ def _play(play: Play, scenario: dict[str, Any], scripted: bool, memory: Memory) 
 
         show(play)
     memory.remember(text=play.text)
-    return play.finish()
 
 
 if __name__ == "__main__":

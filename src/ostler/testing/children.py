@@ -15,23 +15,33 @@ class Leave(BaseException):
         self.code = code
 
 
+class Interrupted(Leave):
+    """Ends the turn that is being played, not the agent."""
+
+
 _starting = False  # a child is being started: a signal now would lose sight of it
-_stopped: int | None = None  # the exit code that a signal asked for meanwhile
+_stopped: Leave | None = None  # what a signal asked for meanwhile
 
 
 def stop(number: int, frame: object) -> None:
     """The handler of INT and TERM."""
+    leave(Leave(128 + number))
+
+
+def leave(wanted: Leave) -> None:
+    """For signal handlers: leaves now, or once the child that is being started is known."""
     global _stopped
-    _stopped = 128 + number
-    if not _starting:
-        raise Leave(_stopped)
+    if _starting:
+        _stopped = wanted
+    else:
+        raise wanted
 
 
 def run(argv: list[str]) -> tuple[int, str]:
     """A child's exit code and output; ended with us if we are told to stop."""
     import subprocess
 
-    global _starting
+    global _starting, _stopped
     child: subprocess.Popen[bytes] | None = None
     output = b""
     try:
@@ -42,7 +52,8 @@ def run(argv: list[str]) -> tuple[int, str]:
             output = f"{argv[0]}: {error.strerror}".encode()
         _starting = False
         if _stopped is not None:
-            raise Leave(_stopped)
+            wanted, _stopped = _stopped, None
+            raise wanted
         if child is not None:
             output = child.communicate()[0]
     except Leave:

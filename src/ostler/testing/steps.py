@@ -5,7 +5,8 @@
     run = COMMAND | [ARGV] | {command, name}            a real child process; its output is the tool's
     write = PATH | {path, content}                      a real file; refused as the access demands
     tool = {name, input, output, ok, ended}             a tool call that only looks like one
-    ask = {tool, input, answer}                         a permission question; nobody there: `answer` is taken
+    ask = {tool, input, answer, then, options}          a permission question; nobody there: `answer` is taken;
+                                                        `then`: the steps that follow if it is allowed
     usage = {input_tokens, …, cost_usd}                 structured = JSON
     history = true              says its earlier prompts, one a line
     echo = "prompt"             says what it was given: prompt, model, system, access, attach, argv, session, …
@@ -36,6 +37,7 @@ from ostler.testing.scenario import CONTENT, BadScenario, filled
 
 TYPE_CHECKING = False  # spares the import of typing: this file is part of the agent's start
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, NoReturn
 
 FOREVER = 600.0  # an agent that never ends still ends, should its test be gone
@@ -62,6 +64,7 @@ class Play:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.text = ""
+        self.answer_to: Callable[[str], str] | None = None  # waits for the answer to an ask, in a dialog
         self._result: dict[str, Any] = {"type": "result", "ok": True}
         self._count = 0  # ids of texts and tools
         self._tools = 0
@@ -82,6 +85,10 @@ class Play:
                 getattr(self, f"step_{name}")(filled(value, {**given, **groups}))
             except (TypeError, ValueError, KeyError, AttributeError) as error:
                 raise BadScenario(f"step {name} = {value!r}: {error!r}") from None
+
+    def cut_short(self) -> None:
+        """The result of a turn that was interrupted."""
+        self._result = {"type": "result", "ok": False, "error": {"kind": "cancelled", "message": "interrupted"}}
 
     def finish(self) -> int:
         """Writes the result; returns the exit code."""
@@ -206,13 +213,20 @@ class Play:
             self.record(kind="tool_ended", id=id, ok=value.get("ok", True), output=value.get("output", ""))
 
     def step_ask(self, value: dict[str, Any]) -> None:
-        id, answer = self._id("q"), value.get("answer", "reject_once")
-        options = [{"id": kind, "name": kind.replace("_", " "), "kind": kind} for kind in ("allow_once", "reject_once")]
-        tool = value.get("tool", "shell")
-        self.record(kind="asked", id=id, tool=tool, input=value.get("input"), options=options)
-        self.record(kind="answered", id=id, option=answer, by="script")
-        if answer.startswith("reject"):
-            self.record(type="denied", tool=tool, target=str(value.get("input") or ""), reason="nobody answered")
+        id, tool = self._id("q"), value.get("tool", "shell")
+        kinds = value.get("options", ("allow_once", "reject_once"))
+        options = [{"id": kind, "name": kind.replace("_", " "), "kind": kind} for kind in kinds]
+        more = {key: value[key] for key in ("title", "input", "diff", "files", "reason") if key in value}
+        self.record(kind="asked", id=id, tool=tool, options=options, **more)
+        if self.answer_to is not None:
+            answer, reason = self.answer_to(id), "it was not allowed"
+        else:
+            answer, reason = value.get("answer", "reject_once"), "nobody answered"
+            self.record(kind="answered", id=id, option=answer, by="script")
+        if answer.startswith("allow"):
+            self.steps(value.get("then", []), {})
+        else:
+            self.record(type="denied", tool=tool, target=str(value.get("input") or ""), reason=reason)
 
     def _tool(self, name: str, title: str, input: Any, **more: Any) -> str:
         self._tools += 1

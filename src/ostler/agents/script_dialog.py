@@ -1,0 +1,84 @@
+"""The scripted agent in a dialog; the records stand in `ostler.testing.talk`."""
+
+from collections.abc import Callable
+
+from ostler.agents.adapter import Reader, Record, with_attachments
+from ostler.agents.dialog import AnswerKind, Ask, Dialog, Over, Ready, Step, Tell, Write
+from ostler.errors import OstlerError
+from ostler.words import Asked, Host, Launch, Turn
+
+
+class ScriptDialog(Dialog):
+    """Prompts, answers and interrupts as they are; its records are read as in turns of one process each."""
+
+    reader_of: Callable[[Turn], Reader]
+
+    def __init__(self, turn: Turn, host: Host) -> None:
+        super().__init__(turn, host)
+        self._session: str | None = None
+        self._model: str | None = None
+        self._asks: set[str] = set()
+
+    # -- what people want
+
+    def open(self) -> list[Step]:
+        return []  # it says `init` by itself
+
+    def prompt(self, turn: Turn) -> list[Step]:
+        self.reader = reader = type(self).reader_of(turn)
+        reader.agent_session, reader.model = self._session, self._model
+        inline = [a for a in turn.attachments if a.content is not None]
+        record = {
+            "type": "prompt",
+            "prompt": with_attachments(turn.prompt, inline),
+            "attach": [a.path for a in turn.attachments if a.content is None],
+            "model": self._model,
+        }
+        return [Tell([reader.started()]), Write(record)]
+
+    def interrupt(self) -> list[Step]:
+        return [Write({"type": "interrupt"})]
+
+    def answer(self, ask: str, kind: AnswerKind, message: str = "") -> list[Step]:
+        if ask not in self._asks:
+            raise OstlerError("not_found", f"the ask {ask!r} is not open")
+        self._asks.discard(ask)
+        return [Write({"type": "answer", "id": ask, "option": kind, "message": message})]
+
+    def change(self, *, model: str | None = None, mode: str | None = None) -> list[Step]:
+        if mode is not None:
+            return super().change(mode=mode)
+        self._model = model
+        return []
+
+    # -- what the process says
+
+    def read(self, record: Record) -> list[Step]:
+        if record.get("type") == "init" and self._session is None:
+            session, model = record.get("session"), record.get("model")
+            self._session = session if isinstance(session, str) else None
+            self._model = model if isinstance(model, str) else None
+            return [Ready(agent_session=self._session, model=self._model)]
+        if self.reader is None:
+            return []
+        steps: list[Step] = []
+        for event in self.reader.read(record):
+            if isinstance(event, Asked):
+                self._asks.add(event.id)
+                steps.append(Ask(event))
+            else:
+                steps.append(Tell([event]))
+        if self.reader.result is not None:
+            steps.append(Over())
+        return steps
+
+
+def dialog_launch(launch: Callable[[Turn, Host], Launch]) -> Callable[[Turn, Host], Launch]:
+    """The same flags as for one turn; what goes with the prompt comes with the prompt."""
+
+    def launched(turn: Turn, host: Host) -> Launch:
+        once = launch(turn, host)
+        argv = [flag for flag in once.argv if not flag.startswith("--attach=")]
+        return Launch(argv=(*argv, "--dialog"), files=once.files)
+
+    return launched

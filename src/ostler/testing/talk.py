@@ -1,0 +1,93 @@
+"""The scripted agent in a dialog: one process plays many turns, waits for answers, and can be interrupted.
+
+It writes `init` once, then the records of each turn up to its `result`. On stdin it reads, one JSON object a line:
+
+    {"type": "prompt", "prompt": TEXT, "attach": [PATH, …], "model": …}    begins a turn
+    {"type": "answer", "id": ID, "option": KIND}                           the answer to an `asked` record
+    {"type": "interrupt"}                                                  ends the turn with a `result` that is cancelled
+
+The end of stdin ends it, with what it plays.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+
+from ostler.testing import scenario as scenarios
+from ostler.testing.agent import at_home, perform
+from ostler.testing.children import Interrupted, leave
+from ostler.testing.steps import Play, Setting
+
+TYPE_CHECKING = False  # spares the import of typing
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def talk(options: dict[str, Any], scenario: dict[str, Any], scripted: bool, env: dict[str, str]) -> int:
+    """Plays turns until stdin ends."""
+    if "cassette" in scenario or "cassette" in options:
+        raise scenarios.BadScenario("a cassette holds one turn, no dialog")
+    memory, speed = at_home(env)
+    session = memory.open(options.get("session-id"), options.get("resume"), "fork" in options)
+    heard = Heard()
+    Play(Setting("", session, [], options, speed)).begin()
+    while (record := heard.prompts.get()) is not None:
+        options |= {"attach": record.get("attach") or [], "model": record.get("model") or options.get("model", "")}
+        prompt = str(record.get("prompt", ""))
+        memory.launched(sys.argv, session, prompt)
+        play = Play(Setting(prompt, session, list(memory.history), options, speed))
+        play.answer_to = heard.answer_to
+        try:
+            heard.playing = True
+            perform(play, scenario, scripted, memory)
+            heard.playing = False
+        except Interrupted:
+            heard.playing = False
+            play.cut_short()
+        play.finish()
+        memory.history.append(prompt)
+    return 0
+
+
+class Heard:
+    """What came on stdin: read by a thread, so that an interrupt is heard while a step is at work."""
+
+    def __init__(self) -> None:
+        self.prompts: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self.playing = False
+        self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        signal.signal(signal.SIGUSR1, self._interrupted)
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def answer_to(self, ask: str) -> str:
+        """Waits for the answer; those to other asks come too late and are dropped."""
+        while True:
+            answer = self._answers.get()
+            if answer.get("id") == ask:
+                return str(answer.get("option"))
+
+    def _listen(self) -> None:
+        for line in sys.stdin.buffer:
+            try:
+                record = json.loads(line)
+            except ValueError:
+                continue
+            kind = record.get("type") if isinstance(record, dict) else None
+            if kind == "prompt":
+                self.prompts.put(record)
+            elif kind == "answer":
+                self._answers.put(record)
+            elif kind == "interrupt":
+                os.kill(os.getpid(), signal.SIGUSR1)
+        if self.playing:
+            os.kill(os.getpid(), signal.SIGTERM)
+        self.prompts.put(None)
+
+    def _interrupted(self, number: int, frame: object) -> None:
+        if self.playing:
+            leave(Interrupted(130))
