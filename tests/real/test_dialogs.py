@@ -13,7 +13,7 @@ from ostler.words import Answered, Asked, Ended, Text, ToolEnded
 from ostler.work.asks import Answer
 from real.yard import Yard, until
 
-DIALOGS = ("claude", "gemini", "qwen", "opencode", "copilot")
+DIALOGS = ("claude", "codex", "gemini", "qwen", "opencode", "copilot")
 pytestmark = [pytest.mark.parametrize("agent", DIALOGS), pytest.mark.timeout(240)]
 
 

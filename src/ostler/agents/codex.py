@@ -16,6 +16,7 @@ from ostler.agents.adapter import (
     title_of,
     with_attachments,
 )
+from ostler.agents.dialog import Dialog, DialogFace
 from ostler.agents.values import UUID, number, table, tables, text
 from ostler.errors import ErrorKind, OstlerError
 from ostler.words import (
@@ -49,6 +50,7 @@ CHANGES: dict[str, Literal["add", "delete"]] = {"add": "add", "delete": "delete"
 
 READ_ONLY = "Read-only file system"
 NO_SANDBOX = "codex could not set up its sandbox"
+SYSTEM_FIRST = "the system prompt was put before the first prompt"
 
 
 # -- launch -----------------------------------------------------------------------------------------
@@ -68,13 +70,13 @@ def launch(turn: Turn, host: Host) -> Launch:
             flags.append("--config=developer_instructions=" + _toml(turn.system))
         elif turn.first:
             prompt = f"{turn.system}\n\n{prompt}"
-            notices.append("the system prompt was put before the first prompt")
+            notices.append(SYSTEM_FIRST)
     if turn.schema is not None:
         path = f"{host.private}/schema.json"
         files[path] = json.dumps(turn.schema).encode()
         flags.append(f"--output-schema={path}")
-    flags += [f"--image={a.path}" for a in turn.attachments if _native(a)]
-    prompt = with_attachments(prompt, [a for a in turn.attachments if not _native(a)])
+    flags += [f"--image={a.path}" for a in turn.attachments if native_image(a)]
+    prompt = with_attachments(prompt, [a for a in turn.attachments if not native_image(a)])
     if len(prompt) > PROMPT_LIMIT:
         raise OstlerError("bad_request", f"codex takes up to {PROMPT_LIMIT:,} characters, not {len(prompt):,}")
     env = {}
@@ -84,6 +86,23 @@ def launch(turn: Turn, host: Host) -> Launch:
     # `--sandbox` is refused after `resume`, so every flag stands before it.
     argv = (host.executable, "exec", "--json", "--skip-git-repo-check", *flags, *_conversation(turn), "-")
     return Launch(argv=argv, stdin=prompt.encode(), env=env, files=files, notices=tuple(notices))
+
+
+def dialog_launch(turn: Turn, host: Host) -> Launch:
+    """`codex app-server`: access, model and system prompt are said over its stdin."""
+    refuse_tool_lists(turn)
+    if turn.command:
+        raise OstlerError("unsupported", "codex app-server has no slash commands", "Send the prompt without --command")
+    _conversation(turn)
+    flags = ("--config=features.plugins=false",) if turn.lean else ()
+    notices = (SYSTEM_FIRST,) if turn.system and turn.first and turn.resume else ()
+    return Launch(argv=(host.executable, "app-server", *flags), notices=notices)
+
+
+def dialog(turn: Turn, host: Host) -> Dialog:
+    from ostler.agents.codex_dialog import CodexDialog  # which builds on this module
+
+    return CodexDialog(turn, host)
 
 
 def _confinement(turn: Turn) -> list[str]:
@@ -122,7 +141,7 @@ def _toml(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _native(a: Attachment) -> bool:
+def native_image(a: Attachment) -> bool:
     return a.image and a.content is None and "," not in a.path  # `--image` splits at commas
 
 
@@ -150,7 +169,7 @@ class CodexReader(Reader):
             case "error":
                 return [self._error_record(text(record.get("message")))]
             case "turn.completed":
-                self.usage = _usage_of(table(record.get("usage")))
+                self.usage = usage_of(table(record.get("usage")))
                 self.succeed("turn.completed")
                 return []
             case "turn.failed":
@@ -174,7 +193,7 @@ class CodexReader(Reader):
 
     def no_result(self, exit: Exit | None, stderr_tail: str) -> Problem:
         if self.last_error and exit is not None and exit.signal is None:
-            return Problem(kind=_kind_of(self.last_error), message=self.last_error)
+            return Problem(kind=said_kind(self.last_error), message=self.last_error)
         said = _without_log(stderr_tail)
         for pattern, kind, hint in ENDINGS:
             if found := re.search(f"^.*(?:{pattern}).*$", said, re.M):
@@ -212,7 +231,7 @@ class CodexReader(Reader):
         ended = ToolEnded(id=tool.id, ok=ok, output=output, files=tool.files, exit_code=code, denied=bool(refused))
         events: list[AnyEvent] = [self.tool_ended(ended)]
         if refused:
-            access = "full" if refused == NO_SANDBOX else WIDER[self.turn.access]
+            access = self._remedy(item, refused)
             self.denied.append(Denial(tool=tool.name, target=tool.title, access=access, reason=refused))
         if refused == NO_SANDBOX:
             events.append(Notice(text=f"{refused}: {output.strip()}", code="no_sandbox"))
@@ -228,6 +247,9 @@ class CodexReader(Reader):
             return NO_SANDBOX
         stopped = self.turn.access != "full" and item.get("type") == "command_execution" and READ_ONLY in output
         return READ_ONLY if stopped else ""
+
+    def _remedy(self, item: Record, reason: str) -> Access | None:
+        return "full" if reason == NO_SANDBOX else WIDER[self.turn.access]
 
     def _todo(self, item: Record) -> list[AnyEvent]:
         todo = [(text(s.get("text")), s.get("completed")) for s in tables(item.get("items"))]
@@ -259,7 +281,7 @@ class CodexReader(Reader):
             self.last_error = _words_of(message)
             return Notice(text=self.last_error, code="error", quiet=True)
         attempt = re.search(r"(\d+)/\d+", message)
-        kind = _kind_of(message.partition("(")[2])
+        kind = said_kind(message.partition("(")[2])
         return Limited(
             error=kind if kind in ("limited", "unauthenticated") else "overloaded",
             message=message,
@@ -268,7 +290,7 @@ class CodexReader(Reader):
 
     def _failed(self, error: Any) -> None:
         message = _words_of(_message_of(error)) or self.last_error
-        kind = _kind_of(message)
+        kind = said_kind(message)
         self.fail("turn.failed", kind, message, "Log in: codex login" if kind == "unauthenticated" else "")
 
 
@@ -298,14 +320,16 @@ def _tool_of(item: Record) -> ToolStarted | None:
 
 
 def _typed(command: str) -> str:
-    """`/bin/bash -lc 'touch x'` as people would type it, its first line."""
+    return title_of("", {"command": script_of(command)})
+
+
+def script_of(command: str) -> str:
+    """`/bin/bash -lc 'touch x'` as people would type it."""
     try:
         words = shlex.split(command)
     except ValueError:
         words = []
-    if len(words) == 3 and words[1] in ("-c", "-lc"):
-        command = words[2]
-    return title_of("", {"command": command})
+    return words[2] if len(words) == 3 and words[1] in ("-c", "-lc") else command
 
 
 def _output_of(item: Record) -> str:
@@ -315,7 +339,7 @@ def _output_of(item: Record) -> str:
     return "\n".join(part for part in said if part) or _message_of(item.get("error"))
 
 
-def _usage_of(counts: Record) -> Usage:
+def usage_of(counts: Record) -> Usage:
     return Usage(
         input_tokens=number(counts.get("input_tokens")),
         output_tokens=number(counts.get("output_tokens")),
@@ -325,14 +349,14 @@ def _usage_of(counts: Record) -> Usage:
 
 
 ENDINGS: tuple[tuple[str, ErrorKind, str], ...] = (
-    ("no rollout found|Session not found", "not_found", "Start a new session"),
+    ("no rollout found|Session not found|invalid session id", "not_found", "Start a new session"),
     ("Input exceeds the maximum length", "bad_request", ""),
-    ("Error loading config", "bad_request", "Mend ~/.codex/config.toml"),
+    ("Error loading config|failed to load configuration", "bad_request", "Mend ~/.codex/config.toml"),
     ("output schema", "bad_request", ""),
 )
 
 
-def _kind_of(said: str) -> ErrorKind:
+def said_kind(said: str) -> ErrorKind:
     kind = kind_of(None, said)
     broken = kind == "crashed" and re.search(r"disconnected|connection|network|timed? ?out", said, re.I)
     return "overloaded" if broken else kind
@@ -425,6 +449,7 @@ AGENT = Agent(
         "read": "MCP tools and hooks that the user's config.toml approves or trusts",
         "write": "`/tmp` and `$TMPDIR` are writable, `.git` is not; MCP tools and hooks as for read",
     },
+    dialog=DialogFace(launch=dialog_launch, dialog=dialog, protocol="app-server"),
     forks=True,
     schema="native",
     system="flag",
