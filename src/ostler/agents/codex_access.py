@@ -47,6 +47,8 @@ def wider(turn: Turn, profile: str, begun: Record) -> str:
         return "its sandbox has network access or further folders"
     if access != "full" and table(begun.get("activePermissionProfile")).get("id") != profile:
         return "it took other permissions than those asked for"
+    if begun.get("cwd") != turn.folder:
+        return f"it works in {begun.get('cwd')}"
     if access != "full" and items(begun.get("runtimeWorkspaceRoots")) != [turn.folder]:
         return "it works in other folders too"
     if begun.get("approvalPolicy") != POLICY[access]:

@@ -8,14 +8,14 @@ import json
 import re
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ostler.agents.adapter import Record, with_attachments
 from ostler.agents.codex import CHANGES, ENDINGS, PROMPT_LIMIT, native_image, said_kind, script_of
 from ostler.agents.codex_access import confinement, escalates, wider, writable
 from ostler.agents.codex_items import AppServerReader, changed, diff_of, payloads
 from ostler.agents.dialog import AnswerKind, Ask, Dialog, Fail, Over, Ready, Step, Tell, Withdrawn, Write
-from ostler.agents.values import table, tables, text
+from ostler.agents.values import table, text
 from ostler.errors import OstlerError
 from ostler.words import (
     Access,
@@ -31,9 +31,6 @@ from ostler.words import (
     Turn,
     Verdict,
 )
-
-# codex mounts over these where they are missing, and leaves empty folders behind.
-MOUNTED = (".agents", ".aws", ".codex")
 
 COMMAND, PATCH = "item/commandExecution/requestApproval", "item/fileChange/requestApproval"
 DECISIONS: dict[AnswerKind, str] = {
@@ -81,7 +78,6 @@ class CodexDialog(Dialog):
         self._stopping = False
         self._held: list[str] = []  # words for a turn that has no name yet
         self._model = turn.model
-        self._names: frozenset[str] | None = None  # what the folder held before
         self._notices: list[AnyEvent] = []  # what was told before the first turn
 
     # -- what people want
@@ -132,19 +128,12 @@ class CodexDialog(Dialog):
             self.reader.refused.setdefault(item, (message or "declined", None))
         return [Write({"id": request.id, "result": {"decision": DECISIONS[kind]}})]
 
-    def close(self) -> list[Step]:
-        """Takes away the empty folders that codex left; one that holds anything stays."""
-        if self._names is None:
-            return []
-        gone = [f"{self.first.folder}/{name}" for name in MOUNTED if name not in self._names]
-        return [self._request("fs/remove", {"path": path, "recursive": False, "force": False}) for path in gone]
-
     def verdict(self, exit: Exit | None, stderr_tail: str) -> Verdict:
         verdict = super().verdict(exit, stderr_tail)
         if exit is None or verdict.error is None or verdict.error.kind != "unproven":
             return verdict
         problem = Problem(kind="crashed", message="codex ended in the middle of the turn")
-        return Verdict(outcome="crashed", error=problem, text=verdict.text, agent_session=verdict.agent_session)
+        return structs.replace(verdict, outcome="crashed", error=problem)
 
     # -- what the process says
 
@@ -161,7 +150,8 @@ class CodexDialog(Dialog):
         if item.get("type") == "fileChange":
             self._patches[text(item.get("id"))] = item
         if method == "thread/started":
-            self._histories[text(table(params.get("thread")).get("id"))] = text(table(params.get("thread")).get("path"))
+            thread = table(params.get("thread"))
+            self._histories[text(thread.get("id"))] = text(thread.get("path"))
         if method == "serverRequest/resolved":
             return self._resolved(params.get("requestId"))
         if method == "configWarning" or (method == "warning" and not self._turn):
@@ -196,29 +186,25 @@ class CodexDialog(Dialog):
                 return [Tell([Notice(code="refused", text=f"codex was not told more: {text(error.get('message'))}")])]
             case "command/exec":
                 return self._found(ask, text(result.get("stdout")))
-            case "fs/readDirectory" if result:
-                self._names = frozenset(text(entry.get("fileName")) for entry in tables(result.get("entries")))
         return []
 
     # -- opening
 
     def _begin(self) -> list[Step]:
         turn = self.first
-        steps: list[Step] = [Write({"method": "initialized"})]
-        if turn.access == "write":
-            steps.append(self._request("fs/readDirectory", {"path": turn.folder}))
-        params = {**confinement(turn, self._profile), "cwd": turn.folder, "model": turn.model}
+        ready = Write({"method": "initialized"})
+        params: Record = {**confinement(turn, self._profile), "model": turn.model}
         if not turn.resume:
-            return [*steps, self._request("thread/start", {**params, "developerInstructions": turn.system})]
-        params |= {"threadId": turn.agent_session, "excludeTurns": True}
-        return [*steps, self._request("thread/fork" if turn.fork else "thread/resume", params)]
+            # No `cwd`, the process is there already: for one that is named, codex notes in the user's config.toml
+            # that the folder is trusted, and from then on runs what the folder's own config says.
+            return [ready, self._request("thread/start", {**params, "developerInstructions": turn.system})]
+        params |= {"threadId": turn.agent_session, "cwd": turn.folder, "excludeTurns": True}
+        return [ready, self._request("thread/fork" if turn.fork else "thread/resume", params)]
 
     def _begun(self, result: Record) -> list[Step]:
         if how := wider(self.first, self._profile, result):
             message = f"codex does not keep to --access {self.first.access} in a dialog: {how}"
-            hint = (
-                "Run single turns instead (--transport pipe), or look into config.toml and requirements.toml of codex"
-            )
+            hint = "Run single turns instead of a dialog, or look into config.toml and requirements.toml of codex"
             return [Fail(Problem(kind="denied", message=message, hint=hint))]
         thread = table(result.get("thread"))
         self._thread = text(thread.get("id"))
@@ -292,9 +278,8 @@ class CodexDialog(Dialog):
     def _look_into(self, ask: str) -> Step:
         """A command that wants to run without the sandbox looks like any other: the model's call tells them apart."""
         params = self._open[ask].params
-        return self._search(
-            text(params.get("threadId")), "-F", '"call_id":' + json.dumps(text(params.get("itemId"))), ask
-        )
+        call = '"call_id":' + json.dumps(text(params.get("itemId")), ensure_ascii=False)
+        return self._search(text(params.get("threadId")), "-F", call, ask)
 
     def _search(self, thread: str, how: str, pattern: str, ask: str = "") -> Step:
         command = ["grep", "-a", how, "-e", pattern, "--", self._histories.get(thread) or "/dev/null"]
