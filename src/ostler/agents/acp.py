@@ -1,101 +1,63 @@
-"""ACP, the Agent Client Protocol, as its client: one dialog for every agent that speaks it (protocol 1).
+"""ACP, the Agent Client Protocol, as its client: one dialog for every agent that speaks it.
 
-JSON-RPC over stdio. Both sides send requests; ids of theirs and of ours are apart.
+JSON-RPC over stdio, protocol 1. Rules that all agents keep stand in the files beside (`acp_opening`, `acp_asks`,
+`acp_reader` …); what one agent does otherwise is said by its `Acp`.
 """
 
-import itertools
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from msgspec import Struct
+from msgspec import structs
 
-from ostler.agents.acp_reader import AcpReader, diffs_of, name_of
-from ostler.agents.adapter import Record, literal, title_of
-from ostler.agents.dialog import (
-    AnswerKind,
-    Ask,
-    Call,
-    CallName,
-    Dialog,
-    DialogFace,
-    Fail,
-    Over,
-    Ready,
-    Step,
-    Tell,
-    Withdrawn,
-    Write,
-)
-from ostler.agents.values import number, table, tables, text
-from ostler.errors import ErrorKind, OstlerError
-from ostler.words import Access, Answered, Asked, AskOption, FileChange, Host, Launch, Problem, Turn
-
-PROTOCOL = 1
-CALLS: dict[str, CallName] = {
-    "fs/read_text_file": "read_file",
-    "fs/write_text_file": "write_file",
-    "terminal/create": "terminal_create",
-    "terminal/output": "terminal_output",
-    "terminal/wait_for_exit": "terminal_wait",
-    "terminal/kill": "terminal_kill",
-    "terminal/release": "terminal_release",
-}
-CODES: dict[ErrorKind, int] = {"not_found": -32002, "bad_request": -32602, "unsupported": -32601, "cancelled": -32800}
-KINDS: tuple[Literal["allow_once", "allow_always", "reject_once", "reject_always"], ...] = (
-    "allow_once",
-    "allow_always",
-    "reject_once",
-    "reject_always",
-)
+from ostler.agents.acp_asks import asked_of, key_of, needed, option_of, suffices
+from ostler.agents.acp_opening import AcpOpening
+from ostler.agents.acp_reader import AcpReader, Meter
+from ostler.agents.acp_rpc import refusal
+from ostler.agents.acp_words import CALLS, CODES, Acp
+from ostler.agents.adapter import Record, literal
+from ostler.agents.dialog import AnswerKind, Ask, Call, DialogFace, Over, Step, Tell, Withdrawn, Write
+from ostler.agents.values import table, tables, text
+from ostler.errors import OstlerError
+from ostler.words import Answered, Attachment, Host, Launch, Notice, Problem, Turn
 
 
-class Acp(Struct, frozen=True, kw_only=True):
-    """What differs between agents that speak ACP."""
-
-    modes: dict[Access, str] = {}  # the mode for each access, by id or by the end of one
-    reads: bool = True  # it may read files through us
-    writes: bool = True
-    terminals: bool = True
-    marks: str = "/"  # what makes of a prompt a command
-
-
-class AcpDialog(Dialog):
-    """One ACP agent. Subclass or `acp = Acp(…)` for what differs."""
-
-    acp = Acp()
+class AcpDialog(AcpOpening):
+    """One ACP agent. Subclasses say `acp`, and override what they do otherwise."""
 
     def __init__(self, turn: Turn, host: Host) -> None:
         super().__init__(turn, host)
-        self._numbers = itertools.count(1)
-        self._sent: dict[int, str] = {}  # our request → its method
-        self._asks: dict[str, dict[str, Any]] = {}  # ask → the agent's request
-        self._theirs: dict[str, Any] = {}  # ask or call → the id that the agent gave its request
+        self.commands: list[Record] = []  # slash commands that the agent has
+        self._meter = Meter(self.acp, new=not turn.resume)
+        self._prompt = 0  # the request that the running turn is; 0: none runs
+        self._held: Write | None = None  # a prompt that waits for another model to be set
+        self._asks: dict[str, Record] = {}  # ask → the agent's request
         self._always: set[tuple[str, str]] = set()  # what was allowed for the rest of the session
-        self._prompt = 0  # the request that a prompt is
-        self._session = ""
-        self._abilities: dict[str, Any] = {}
-        self._options: list[dict[str, Any]] = []  # config options: model, mode, thought level
-        self._modes: list[str] = []
-        self._wishes: list[Step] = []  # what is still to be set before the first prompt
+        self._past: set[str] = set()  # tool calls of turns before
 
     # -- what people want
 
-    def open(self) -> list[Step]:
-        fs = {"readTextFile": self.acp.reads, "writeTextFile": self.acp.writes and self.first.access != "read"}
-        abilities = {"fs": fs, "terminal": self.acp.terminals, "_meta": {"terminal_output": True}}
-        about = {"name": "ostler", "title": "ostler", "version": "1"}
-        params = {"protocolVersion": PROTOCOL, "clientCapabilities": abilities, "clientInfo": about}
-        return [self._request("initialize", params)]
-
     def prompt(self, turn: Turn) -> list[Step]:
-        self.reader = AcpReader(turn)
-        self.reader.agent_session = self._session
-        self.reader.model = self._current("model")
-        request = self._request("session/prompt", {"sessionId": self._session, "prompt": self._content(turn)})
+        blocks, notices = self._content(turn)
+        if isinstance(self.reader, AcpReader):
+            self._past |= self.reader.done | {*self.reader.calls}
+        self.reader = reader = AcpReader(turn, self.acp, self._meter)
+        reader.agent_session, reader.model = self.agent_session, self._offered.model
+        request = self._rpc.request("session/prompt", {"sessionId": self._session, "prompt": blocks})
         self._prompt = request.record["id"]
-        return [Tell([self.reader.started()]), request]
+        told = Tell([reader.started(), *(Notice(code="prompt", text=said) for said in notices)])
+        if self._rpc.waits_for("session/set_"):
+            self._held = request
+            return [told]
+        return [told, request]
 
     def interrupt(self) -> list[Step]:
-        return [self._notify("session/cancel", {"sessionId": self._session})]
+        if self._held is None:
+            return [self._rpc.notify("session/cancel", {"sessionId": self._session})]
+        self._held = None
+        return self._ended({"stopReason": "cancelled"}, None)
+
+    def give_up(self) -> list[Step]:
+        return [self._rpc.notify("$/cancel_request", {"requestId": self._prompt})] if self._prompt else []
 
     def answer(self, ask: str, kind: AnswerKind, message: str = "") -> list[Step]:
         request = self._asks.pop(ask, None)
@@ -103,305 +65,193 @@ class AcpDialog(Dialog):
             raise OstlerError("not_found", f"the ask {ask!r} is not open")
         if kind == "allow_always":
             # An agent's own "always" may be written into the user's settings: ours lasts as long as the dialog.
-            self._always.add(_key(request))
+            self._always.add(key_of(self._call_of(request), self.acp))
             kind = "allow_once"
-        option = None if kind == "cancelled" else _option(request, kind)
-        outcome = {"outcome": "selected", "optionId": option} if option is not None else {"outcome": "cancelled"}
-        return [self._respond(self._theirs.pop(ask), {"outcome": outcome})]
+        option = None if kind == "cancelled" else option_of(request, kind)
+        steps: list[Step] = [*self._rpc.respond(ask, {"outcome": _outcome(option)})]
+        if kind.startswith("reject") and isinstance(self.reader, AcpReader):
+            events = self.reader.rejected(self._call_of(request), message or "it was refused")
+            steps += [Tell(events)] if events else []
+        return steps
 
     def change(self, *, model: str | None = None, mode: str | None = None) -> list[Step]:
-        return [*([self._set_model(model)] if model else []), *([self._set_mode(mode)] if mode else [])]
+        if mode and self.acp.keeps_mode:
+            return super().change(mode=mode)  # it is what keeps the access
+        wishes = (self._offered.set_model(model) if model else None, self._offered.set_mode(mode) if mode else None)
+        return [self._set(wish) for wish in wishes if wish is not None]
 
     def reply(self, call: str, result: dict[str, Any] | None, problem: Problem | None = None) -> list[Step]:
-        id = self._theirs.pop(call, None)
-        if id is None:
-            return []  # the agent took it back
         if problem is None:
-            return [self._respond(id, result or {})]
-        return [self._refuse(id, CODES.get(problem.kind, -32603), problem.message)]
+            return [*self._rpc.respond(call, result or {})]
+        return [*self._rpc.refuse(call, CODES.get(problem.kind, -32603), problem.message)]
 
     def close(self) -> list[Step]:
         if self._session and "close" in table(self._abilities.get("sessionCapabilities")):
-            return [self._request("session/close", {"sessionId": self._session})]
+            return [self._rpc.request("session/close", {"sessionId": self._session})]
         return []
 
     # -- what the process says
 
     def read(self, record: Record) -> list[Step]:
         method = record.get("method")
+        if method == "session/update" and "id" not in record:
+            return self._update(table(record.get("params")))
         if not isinstance(method, str):
             return self._response(record)
-        params = table(record.get("params"))
         if "id" in record:
-            return self._asked_of_us(record["id"], method, params)
-        if method == "session/update":
-            return self._update(params)
+            return self._asked_of_us(record["id"], method, table(record.get("params")))
         if method == "$/cancel_request":
-            return self._taken_back(params.get("requestId", params.get("id")))
+            return self._taken_back(table(record.get("params")))
         return []
 
     def _update(self, params: Record) -> list[Step]:
-        if params.get("sessionId") != self._session or not isinstance(params.get("update"), dict):
+        update = params.get("update")
+        if params.get("sessionId") != self._session or not isinstance(update, dict):
             return []
-        update = params["update"]
-        if update.get("sessionUpdate") == "config_option_update":
-            self._options = tables(update.get("configOptions")) or self._options
-        steps = _shown_terminals(update)
-        if self.reader is None:
+        self._stirred = True
+        kind = update.get("sessionUpdate")
+        if kind == "config_option_update" or kind == "current_mode_update":
+            self._offered.told(update)
+            if strayed := self.strayed():
+                return strayed
+        elif kind == "available_commands_update":
+            self.commands = tables(update.get("availableCommands"))
+        if not self._prompt:
+            # History that is replayed, or a word after the answer.
+            self._past.add(text(update.get("toolCallId")))
+            return []
+        steps = _shown_terminals(update) if "_meta" in update else []
+        if self.reader is None or (self._past and update.get("toolCallId") in self._past):
             return steps
         events = self.reader.read(update)
-        return [*steps, *([Tell(events)] if events else [])]
+        if events:
+            steps.append(Tell(events))
+        return steps
 
     def _response(self, record: Record) -> list[Step]:
-        id = record.get("id")
-        method = self._sent.pop(id, "") if isinstance(id, int) and not isinstance(id, bool) else ""
+        id, method = record.get("id"), self._rpc.answered(record)
         error = record.get("error")
+        problem = None if error is None else table(error) or {"message": text(error)}
         if not method:
             return []  # an answer to nothing that we asked
         if method == "session/prompt":
-            return self._ended(table(record.get("result")), error) if id == self._prompt else []
-        if error is not None and "result" not in record:
-            return self._not_opened(method, table(error) or {"message": text(error)})
-        return self._opened(method, table(record.get("result")))
+            return self._ended(table(record.get("result")), problem) if id == self._prompt else []
+        if problem is not None:
+            return self.not_done(method, problem)
+        steps = self.done(method, table(record.get("result")))
+        if self._held is not None and not self._rpc.waits_for("session/set_"):
+            steps.append(self._held)
+            self._held = None
+        return steps
 
-    def _ended(self, result: Record, error: Any) -> list[Step]:
+    def _ended(self, result: Record, error: Record | None) -> list[Step]:
         reader = self.reader
         assert isinstance(reader, AcpReader)
-        self._prompt = 0
-        if error is not None and not result:
-            events = reader.refused(table(error) or {"message": text(error)})
-        else:
-            events = reader.stopped(text(result.get("stopReason")), result)
+        self._prompt, self._held = 0, None
+        events = reader.stopped(result) if error is None else reader.refused(error, self._logins)
         return [*([Tell(events)] if events else []), Over()]
-
-    # -- opening
-
-    def _opened(self, method: str, result: Record) -> list[Step]:
-        if method == "initialize":
-            return self._initialized(result)
-        if method in ("session/new", "session/load", "session/resume"):
-            return self._in_session(result)
-        return self._next_wish() if method.startswith("session/set_") and self._wishes else []
-
-    def _initialized(self, result: Record) -> list[Step]:
-        if number(result.get("protocolVersion")) != PROTOCOL:
-            spoken = result.get("protocolVersion")
-            wrong = f"{self.first.agent} speaks version {spoken} of ACP, ostler speaks {PROTOCOL}"
-            return [Fail(Problem(kind="unsupported", message=wrong, hint=f"Update {self.first.agent} or ostler"))]
-        self._abilities = table(result.get("agentCapabilities"))
-        self._logins = [
-            text(each.get("description")) or text(each.get("name")) for each in tables(result.get("authMethods"))
-        ]
-        return self._begin_session()
-
-    def _begin_session(self) -> list[Step]:
-        where = {"cwd": self.first.folder, "mcpServers": []}
-        if not self.first.resume:
-            return [self._request("session/new", where)]
-        self._session = self.first.agent_session or ""
-        if "resume" in table(self._abilities.get("sessionCapabilities")):
-            return [self._request("session/resume", {"sessionId": self._session, **where})]
-        if self._abilities.get("loadSession"):
-            return [self._request("session/load", {"sessionId": self._session, **where})]
-        return [Fail(Problem(kind="unsupported", message=f"{self.first.agent} cannot resume a session over ACP"))]
-
-    def _in_session(self, result: Record) -> list[Step]:
-        self._session = text(result.get("sessionId")) or self._session
-        self._options = tables(result.get("configOptions"))
-        self._modes = [text(mode.get("id")) for mode in tables(table(result.get("modes")).get("availableModes"))]
-        wanted = self.acp.modes.get(self.first.access)
-        self._wishes = [
-            *([self._set_mode(wanted)] if wanted else []),
-            *([self._set_model(self.first.model)] if self.first.model else []),
-            Ready(agent_session=self._session, model=self._current("model")),
-        ]
-        return self._next_wish()
-
-    def _next_wish(self) -> list[Step]:
-        return [self._wishes.pop(0)]
-
-    def _not_opened(self, method: str, error: Record) -> list[Step]:
-        said = text(table(error.get("data")).get("details")) or text(error.get("message")) or "refused"
-        agent = self.first.agent
-        if number(error.get("code")) == -32000:
-            hint = "; ".join(self._logins) or f"Log in to {agent}"
-            return [Fail(Problem(kind="unauthenticated", message=f"{agent} needs a login: {said}", hint=hint))]
-        if method in ("session/load", "session/resume"):
-            return [Fail(Problem(kind="not_found", message=f"{agent} has no session {self._session}: {said}"))]
-        if method.startswith("session/set_"):
-            return [Fail(Problem(kind="bad_request", message=f"{agent} refused {method}: {said}"))]
-        if method == "session/close":
-            return []
-        return [Fail(Problem(kind="unsupported", message=f"{agent} opens no dialog ({method}): {said}"))]
-
-    # -- models and modes
-
-    def _set_model(self, model: str) -> Step:
-        return self._choose("model", model)
-
-    def _set_mode(self, mode: str) -> Step:
-        for id in self._modes:
-            if id == mode or id.endswith(f"#{mode}"):
-                return self._request("session/set_mode", {"sessionId": self._session, "modeId": id})
-        return self._choose("mode", mode)
-
-    def _choose(self, category: str, wanted: str) -> Step:
-        """Sets a config option by category; a value is taken whole, or by its end after `/` or `#`."""
-        option = next((each for each in self._options if each.get("category") == category), None)
-        values = _values(option or {})
-        found = next((value for value in values if value == wanted), None)
-        found = found or next((value for value in values if value.endswith((f"/{wanted}", f"#{wanted}"))), None)
-        if option is None or found is None:
-            known = ", ".join(values[:20]) or "none"
-            problem = Problem(
-                kind="bad_request", message=f"{self.first.agent} has no {category} {wanted!r}", hint=f"It has: {known}"
-            )
-            return Fail(problem)
-        params = {"sessionId": self._session, "configId": text(option.get("id")), "value": found}
-        return self._request("session/set_config_option", params)
-
-    def _current(self, category: str) -> str | None:
-        option = next((each for each in self._options if each.get("category") == category), {})
-        return text(option.get("currentValue")) or None
 
     # -- what the agent asks of us
 
     def _asked_of_us(self, id: Any, method: str, params: Record) -> list[Step]:
-        if method == "session/request_permission":
-            return self._permission(id, params)
-        if method in CALLS and params.get("sessionId") == self._session:
-            call = f"call:{next(self._numbers)}"
-            self._theirs[call] = id
-            return [Call(call, CALLS[method], {name: value for name, value in params.items() if name != "_meta"})]
-        if method in CALLS:
-            return [self._refuse(id, -32602, "this session is not open here")]
-        return [self._refuse(id, -32601, f"{method} is not served here")]
+        ask = method == "session/request_permission"
+        if not ask and method not in CALLS:
+            return [refusal(id, -32601, f"{method} is not served here")]
+        if params.get("sessionId") != self._session:
+            return [refusal(id, -32602, "this session is not open here")]
+        name = self._rpc.take("ask" if ask else "call", id)
+        if not name:
+            return [refusal(id, -32603, "too many requests are open")]
+        if ask:
+            return self._permission(name, params)
+        return [Call(name, CALLS[method], {key: value for key, value in params.items() if key != "_meta"})]
 
-    def _permission(self, id: Any, params: Record) -> list[Step]:
-        ask = f"ask:{next(self._numbers)}"
-        self._theirs[ask], self._asks[ask] = id, params
-        asked = self._asked(ask, params)
-        if self.reader is None or params.get("sessionId") != self._session:
+    def _permission(self, ask: str, request: Record) -> list[Step]:
+        self._asks[ask] = request
+        reader, access = self.reader, self.first.access
+        if not self._prompt or not isinstance(reader, AcpReader):
             return self.answer(ask, "cancelled")
-        if _key(params) in self._always and _option(params, "allow_once") is not None:
-            told = Answered(id=ask, option="allow_always", by="an answer before")
-            return [Tell([asked, told]), *self.answer(ask, "allow_once")]
-        return [Ask(asked)]
+        events = reader.tool({**table(request.get("toolCall")), "status": "in_progress"})
+        call = self._call_of(request)
+        asked = asked_of(ask, call, request, self.acp, self.first.folder)
+        needs = needed(call, self.first.folder)
+        if not suffices(access, needs):
+            by = f"access {access}"
+            told = [*events, asked, Answered(id=ask, option="reject_once", by=by)]
+            self._asks.pop(ask)
+            rejected = self._rpc.respond(ask, {"outcome": _outcome(option_of(request, "reject_once"))})
+            return [Tell(told), *rejected, Tell(reader.rejected(call, f"{by} does not allow it", needs))]
+        if key_of(call, self.acp) in self._always and option_of(request, "allow_once") is not None:
+            told = [*events, asked, Answered(id=ask, option="allow_always", by="an answer before")]
+            return [Tell(told), *self.answer(ask, "allow_once")]
+        return [*([Tell(events)] if events else []), Ask(asked)]
 
-    def _asked(self, ask: str, params: Record) -> Asked:
-        reader = self.reader
-        call = table(params.get("toolCall"))
-        if isinstance(reader, AcpReader):
-            call = {**reader.calls.get(text(call.get("toolCallId")), {}), **call}
-        diffs, input = diffs_of(call, self.first.folder), call.get("rawInput")
-        name = name_of(call)
-        offered = {text(option.get("kind")) for option in tables(params.get("options"))}
-        options = [AskOption(id=kind, name=NAMES[kind], kind=kind) for kind in KINDS if kind in offered]
-        if "allow_once" in offered and "allow_always" not in offered:
-            options.insert(1, AskOption(id="allow_always", name=NAMES["allow_always"], kind="allow_always"))
-        return Asked(
-            id=ask,
-            tool=name,
-            title=(title_of(name, input) or text(call.get("title")))[:200],
-            input=input,
-            diff="".join(diff for _, diff in diffs),
-            files=tuple(FileChange(path=path) for path, _ in diffs),
-            options=tuple(options),
-        )
+    def _call_of(self, request: Record) -> Record:
+        """The tool call that a permission request is about, with what is known of it."""
+        call = table(request.get("toolCall"))
+        known = self.reader.calls.get(text(call.get("toolCallId")), {}) if isinstance(self.reader, AcpReader) else {}
+        return {**known, **{name: value for name, value in call.items() if value is not None}}
 
-    def _taken_back(self, id: Any) -> list[Step]:
+    def _taken_back(self, params: Record) -> list[Step]:
         """The agent no longer wants an answer to its request."""
-        for name, theirs in list(self._theirs.items()):
-            if theirs == id and type(theirs) is type(id):
-                del self._theirs[name]
-                refusal = self._refuse(id, -32800, "cancelled")
-                return [refusal, Withdrawn(name)] if self._asks.pop(name, None) is not None else [refusal]
-        return []
+        steps: list[Step] = []
+        for name in self._rpc.taken_back(params.get("requestId", params.get("id"))):
+            steps += self._rpc.refuse(name, -32800, "cancelled")
+            if self._asks.pop(name, None) is not None:
+                steps.append(Withdrawn(name))
+        return steps
 
     # -- records
 
-    def _content(self, turn: Turn) -> list[dict[str, Any]]:
-        blocks: list[dict[str, Any]] = [{"type": "text", "text": literal(turn, self.acp.marks)}]
-        for each in turn.attachments:
-            if each.content is not None and self._takes("embeddedContext"):
-                resource = {"uri": f"file:///{each.name}", "text": each.content}
-                blocks.append({"type": "resource", "resource": resource})
-            elif each.content is not None:
-                blocks.append({"type": "text", "text": f'<file name="{each.name}">\n{each.content}\n</file>'})
-            else:
-                name = each.name or each.path.rpartition("/")[2]
-                blocks.append({"type": "resource_link", "uri": f"file://{each.path}", "name": name})
-        return blocks
+    def _content(self, turn: Turn) -> tuple[list[Record], list[str]]:
+        """The prompt as blocks, and what was done to it."""
+        notices = []
+        if turn.system and turn.first and self.acp.system == "prompt":
+            turn = structs.replace(turn, prompt=f"{turn.system}\n\n{turn.prompt}")
+            notices.append("the system prompt was put before the first prompt")
+        said = literal(turn, self.acp.marks)
+        return [{"type": "text", "text": said}, *map(self._block, turn.attachments)], notices
 
-    def _takes(self, what: str) -> bool:
-        return bool(table(self._abilities.get("promptCapabilities")).get(what))
-
-    def _request(self, method: str, params: dict[str, Any]) -> Write:
-        id = next(self._numbers)
-        self._sent[id] = method
-        return Write({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
-
-    def _notify(self, method: str, params: dict[str, Any]) -> Write:
-        return Write({"jsonrpc": "2.0", "method": method, "params": params})
-
-    def _respond(self, id: Any, result: dict[str, Any]) -> Write:
-        return Write({"jsonrpc": "2.0", "id": id, "result": result})
-
-    def _refuse(self, id: Any, code: int, message: str) -> Write:
-        return Write({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+    def _block(self, attached: Attachment) -> Record:
+        takes = table(self._abilities.get("promptCapabilities"))
+        if attached.image and not takes.get("image"):
+            what = f"{self.first.agent} takes no images: {attached.path}"
+            raise OstlerError("unsupported", what, "Leave it out, or choose another agent")
+        if attached.content is None:
+            name = attached.name or attached.path.rpartition("/")[2]
+            return {"type": "resource_link", "uri": f"file://{attached.path}", "name": name}
+        if takes.get("embeddedContext"):
+            resource = {"uri": f"file:///{attached.name}", "text": attached.content}
+            return {"type": "resource", "resource": resource}
+        return {"type": "text", "text": f'<file name="{attached.name}">\n{attached.content}\n</file>'}
 
 
-NAMES = {
-    "allow_once": "Allow",
-    "allow_always": "Allow for this session",
-    "reject_once": "Deny",
-    "reject_always": "Deny always",
-}
-
-
-def _option(request: Record, kind: str) -> str | None:
-    """The id of the option of this kind; options are never chosen by position or id."""
-    options = tables(request.get("options"))
-    found = next((text(option.get("optionId")) for option in options if option.get("kind") == kind), None)
-    if found is None and kind == "reject_once":
-        found = next((text(o.get("optionId")) for o in options if o.get("kind") == "reject_always"), None)
-    return found
-
-
-def _key(request: Record) -> tuple[str, str]:
-    """What an answer for the session covers: the same tool about the same thing."""
-    call = table(request.get("toolCall"))
-    name = name_of(call)
-    return name, title_of(name, call.get("rawInput")) or text(call.get("title"))
-
-
-def _values(option: Record) -> list[str]:
-    """The values of a config option, also those in groups."""
-    found = []
-    for each in tables(option.get("options")):
-        found += (
-            [text(each.get("value"))]
-            if "value" in each
-            else [text(o.get("value")) for o in tables(each.get("options"))]
-        )
-    return [value for value in found if value]
+def _outcome(option: str | None) -> Record:
+    return {"outcome": "selected", "optionId": option} if option is not None else {"outcome": "cancelled"}
 
 
 def _shown_terminals(update: Record) -> list[Step]:
     """Terminals of the agent's own, told in `_meta` of its tool calls."""
     meta = table(update.get("_meta"))
-    steps: list[Step] = []
-    for name in ("terminal_info", "terminal_output", "terminal_output_delta", "terminal_exit"):
-        if isinstance(found := meta.get(name), dict):
-            steps.append(Call("", "terminal_show", {"what": name, **found}))
-    return steps
+    return [
+        Call("", "terminal_show", {**found, "what": name})
+        for name in ("terminal_info", "terminal_output", "terminal_output_delta", "terminal_exit")
+        if isinstance(found := meta.get(name), dict)
+    ]
 
 
-def acp_face(acp: Acp, *flags: str) -> DialogFace:
-    """The face of an agent that speaks ACP when it is started with these flags."""
+def bare(turn: Turn) -> Turn:
+    """What of a turn decides its launch: the rest goes with prompts, or by the protocol."""
+    return structs.replace(
+        turn, prompt="", attachments=(), schema=None, command=False, agent_session=None, resume=False, fork=False
+    )
+
+
+def acp_face(acp: Acp, launch: Callable[[Turn, Host], Launch], needs: Sequence[str] = ()) -> DialogFace:
+    """The face of an agent that speaks ACP when it is launched so."""
 
     class Spoken(AcpDialog):
         pass
 
     Spoken.acp = acp
-    return DialogFace(launch=lambda turn, host: Launch(argv=(host.executable, *flags)), dialog=Spoken, protocol="acp")
+    return DialogFace(launch=launch, dialog=Spoken, needs=tuple(needs), protocol="acp")

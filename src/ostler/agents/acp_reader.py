@@ -2,11 +2,15 @@
 
 from typing import Any
 
+from ostler.agents.acp_asks import diffs_of, paths_of
+from ostler.agents.acp_words import ERRORS, Acp
 from ostler.agents.adapter import Reader, Record, kind_of, title_of
-from ostler.agents.proposals import unified
 from ostler.agents.values import number, table, tables, text
+from ostler.errors import ErrorKind
 from ostler.words import (
+    Access,
     AnyEvent,
+    Denial,
     Exit,
     FileChange,
     Plan,
@@ -31,7 +35,7 @@ STATE = frozenset(
         *("user_message_chunk", "usage_update"),
     )
 )
-STOPS: dict[str, tuple[Any, str]] = {
+STOPS: dict[str, tuple[ErrorKind, str]] = {
     "refusal": ("denied", "the model refused to answer"),
     "max_tokens": ("over_budget", "the answer reached the limit of tokens"),
     "max_turn_requests": ("over_budget", "the turn reached the limit of requests"),
@@ -39,40 +43,88 @@ STOPS: dict[str, tuple[Any, str]] = {
 }
 
 
+class Meter:
+    """What a session has used so far, where an agent tells sums: each turn gets its own part, or nothing."""
+
+    def __init__(self, acp: Acp, new: bool) -> None:
+        self.counts = acp.counts
+        self.tokens: dict[str, int] = {}
+        self.cost: float | None = 0.0 if new else None  # of a resumed session nobody knows the sum yet
+        self.spent: float | None = None  # in this turn
+
+    def heard(self, update: Record) -> None:
+        """`usage_update` counts the context, not the turn; but the cost is that of the session."""
+        cost = table(update.get("cost"))
+        amount = cost.get("amount")
+        if not isinstance(amount, int | float) or isinstance(amount, bool) or cost.get("currency") != "USD":
+            return
+        if self.cost is not None and amount >= self.cost:
+            self.spent = (self.spent or 0.0) + amount - self.cost
+        self.cost = float(amount)
+
+    def turn(self, result: Record) -> tuple[Usage | None, float | None]:
+        """The tokens and the cost of the turn that ends with this answer."""
+        spent, self.spent = self.spent, None
+        return self._usage(result), round(spent, 9) if spent else None  # 0: it knows no price
+
+    def _usage(self, result: Record) -> Usage | None:
+        quota = table(table(table(result.get("_meta")).get("quota")).get("token_count"))  # gemini
+        told = table(result.get("usage"))
+        now = {name: count for name, count in _counts(told, quota).items() if count is not None}
+        if not now or self.counts == "no":
+            return None
+        before, self.tokens = (self.tokens, now) if self.counts == "process" else ({}, {})
+        part = {name: count - before.get(name, 0) for name, count in now.items()}
+        return Usage(**part) if min(part.values()) >= 0 and any(part.values()) else None
+
+
+def _counts(told: Record, quota: Record) -> dict[str, int | None]:
+    return {
+        "input_tokens": number(told.get("inputTokens", quota.get("input_tokens"))),
+        "output_tokens": number(told.get("outputTokens", quota.get("output_tokens"))),
+        "cached_tokens": number(told.get("cachedReadTokens")),
+        "reasoning_tokens": number(told.get("thoughtTokens")),
+    }
+
+
 class AcpReader(Reader):
     """Events of `session/update`, and the verdict of a stop reason."""
 
-    def __init__(self, turn: Turn) -> None:
+    def __init__(self, turn: Turn, acp: Acp | None = None, meter: Meter | None = None) -> None:
         super().__init__(turn)
-        self.said: list[str] = []
-        self.thought: list[str] = []
-        self.calls: dict[str, dict[str, Any]] = {}  # tool calls, each as all its updates make it
+        self.acp = acp or Acp()
+        self.meter = meter or Meter(self.acp, new=not turn.resume)
+        self.calls: dict[str, Record] = {}  # tool calls that have not ended, each as all its updates make it
+        self.done: set[str] = set()  # those that have
         self.worked = False  # something came that only a model can have said
+        self._said: list[str] = []
+        self._thought: list[str] = []
 
     def read(self, update: Record) -> list[AnyEvent]:
         """Events of one update."""
         kind = update.get("sessionUpdate")
         if kind == "agent_message_chunk":
-            return self._chunk(update, self.said, TextDelta)
+            return self._chunk(update, self._said, TextDelta)
         if kind == "agent_thought_chunk":
-            return self._chunk(update, self.thought, ThoughtDelta)
+            return self._chunk(update, self._thought, ThoughtDelta)
         if kind == "tool_call" or kind == "tool_call_update":
             self.worked = True
-            return [*self._owed(), *self._tool(update)]
+            return [*self._owed(), *self.tool(update)]
         if kind == "plan":
-            return [self._plan(update)]
-        if kind in STATE:
-            self.worked = self.worked or kind == "usage_update"
-            return []
-        return [Raw(record=update)]
+            return [_plan_of(update)]
+        if kind == "usage_update":
+            self.meter.heard(update)
+        return [] if kind in STATE else [Raw(record=update)]
 
     def flush(self) -> list[AnyEvent]:
         return [*self._owed(), *super().flush()]
 
-    def stopped(self, reason: str, result: Record) -> list[AnyEvent]:
+    # -- ends
+
+    def stopped(self, result: Record) -> list[AnyEvent]:
         """The answer to the prompt: it ends the turn."""
-        events = self._owed()
-        self._count(table(result.get("usage")))
+        events, reason = self._owed(), text(result.get("stopReason"))
+        self.usage, self.cost_usd = self.meter.turn(result)
         if reason == "end_turn" and (self.worked or self.usage is not None):
             self.succeed("stop reason end_turn")
         elif reason == "end_turn":
@@ -80,20 +132,15 @@ class AcpReader(Reader):
             message = f"{self.turn.agent} ended the turn without a word"
             self.fail("empty end_turn", "unproven", message, "Is it logged in? Try `ostler doctor`")
         else:
-            kind, message = STOPS.get(reason, ("unproven", f"{self.turn.agent} stopped: {reason or 'no reason'}"))
-            self.fail(f"stop reason {reason}", kind, message)
-        return [*events, *([UsageReport(usage=self.usage)] if self.usage else [])]
+            kind, message = STOPS.get(reason, ("unproven", f"{self.turn.agent} stopped: {reason[:100] or 'no reason'}"))
+            self.fail(f"stop reason {reason[:100]}", kind, message)
+        return [*events, *([UsageReport(usage=self.usage, cost_usd=self.cost_usd)] if self.usage else [])]
 
-    def refused(self, error: Record) -> list[AnyEvent]:
+    def refused(self, error: Record, login: str = "") -> list[AnyEvent]:
         """An error instead of an answer."""
-        events = self._owed()
-        details = table(error.get("data"))
-        said = text(details.get("details")) or text(details.get("message")) or text(error.get("message"))
-        code = number(error.get("code"))
-        kind: Any = {-32000: "unauthenticated", -32002: "not_found", -32800: "cancelled"}.get(code or 0)
-        kind = kind or kind_of(number(details.get("code")), f"{text(error.get('message'))} {said}")
-        self.fail(f"error {code}", kind, said or "refused", "Log in first" if kind == "unauthenticated" else "")
-        return events
+        kind, said = judged(error)
+        self.fail(f"error {error.get('code')}", kind, said, login if kind == "unauthenticated" else "")
+        return self._owed()
 
     def no_result(self, exit: Exit | None, stderr_tail: str) -> Problem:
         """A dialog's process ended in the middle of a turn, whatever its exit code."""
@@ -105,112 +152,127 @@ class AcpReader(Reader):
     # -- words
 
     def _chunk(self, update: Record, kept: list[str], delta: type[TextDelta] | type[ThoughtDelta]) -> list[AnyEvent]:
-        content = table(update.get("content"))
-        piece = text(content.get("text"))
-        if content.get("type") != "text":
+        content = update.get("content")
+        if not isinstance(content, dict) or content.get("type") != "text":
             return [Raw(record=update)]
-        if not piece:
+        piece = content.get("text")
+        if not isinstance(piece, str) or not piece:
             return []
         self.worked = True
-        events: list[AnyEvent] = []
-        if kept is self.said and self.thought:
-            events = self._owed()
         kept.append(piece)
-        return [*events, delta(text=piece)]
+        if kept is self._said and self._thought:
+            return [self._thoughts(), delta(text=piece)]
+        return [delta(text=piece)]
+
+    def _thoughts(self) -> Thought:
+        whole, self._thought = "".join(self._thought), []
+        return Thought(text=whole)
 
     def _owed(self) -> list[AnyEvent]:
-        events: list[AnyEvent] = []
-        if self.thought:
-            events.append(Thought(text="".join(self.thought)))
-        if self.said:
-            events.append(self.whole("".join(self.said)))
-        self.thought, self.said = [], []
+        """Whole texts of the deltas so far."""
+        events: list[AnyEvent] = [self._thoughts()] if self._thought else []
+        if self._said:
+            whole, self._said = "".join(self._said), []
+            events.append(self.whole(whole))
         return events
 
     # -- tools
 
-    def _tool(self, update: Record) -> list[AnyEvent]:
+    def tool(self, update: Record) -> list[AnyEvent]:
+        """A tool call, or a part of it that is new."""
         id = text(update.get("toolCallId"))
         if not id:
             return [Raw(record=update)]
-        known = id in self.calls
-        call = self.calls.setdefault(id, {})
-        call.update({name: value for name, value in update.items() if value is not None})
+        if id in self.done:
+            return []
+        call = self.calls.setdefault(id, {"firstTitle": update.get("title")})
+        call.update({name: value for name, value in update.items() if value is not None and name != "sessionUpdate"})
         events: list[AnyEvent] = []
-        if not known:
-            events.append(self.tool_started(started_tool(id, call, self.turn.folder)))
-        if call.get("status") in ("completed", "failed") and id in self.open_tools:
-            events.append(self.tool_ended(self._ended(id, call)))
+        if id not in self.open_tools and self._tells(call):
+            events.append(self.tool_started(self._started(id, call)))
+        if call.get("status") in ("completed", "failed"):
+            events.append(self._ended(id, call))
         return events
 
-    def _ended(self, id: str, call: dict[str, Any]) -> ToolEnded:
-        diffs = diffs_of(call, self.turn.folder)
-        exit = number(table(table(call.get("rawOutput")).get("metadata")).get("exit"))
-        return ToolEnded(
-            id=id,
-            ok=call.get("status") == "completed" and exit in (None, 0),
-            output=output_of(call),
-            diff="".join(diff for _, diff in diffs),
-            files=tuple(FileChange(path=path) for path, _ in diffs),
-            exit_code=exit,
-        )
+    def rejected(self, call: Record, reason: str, access: Access | None = None) -> list[AnyEvent]:
+        """A call that was not allowed: gemini says no more of it."""
+        id, (name, input) = text(call.get("toolCallId")), self.acp.tool(call)
+        target = title_of(name, input) or text(call.get("title"))[:200]
+        self.denied.append(Denial(tool=name, target=target, access=access, reason=reason))
+        if id not in self.open_tools:
+            return []
+        self._forget(id)
+        return [self.tool_ended(ToolEnded(id=id, ok=False, output=reason, denied=True))]
 
-    def _plan(self, update: Record) -> Plan:
-        steps = [
-            PlanStep(text=text(entry.get("content")), status=STATUS.get(entry.get("status"), "pending"))
-            for entry in tables(update.get("entries"))
-        ]
-        return Plan(steps=tuple(steps))
+    def _tells(self, call: Record) -> bool:
+        """Whether it says enough to be shown: some agents announce a call before its input is there."""
+        name, input = self.acp.tool(call)
+        return call.get("status") != "pending" or bool(title_of(name, input) or call.get("content"))
 
-    def _count(self, usage: Record) -> None:
-        """Tokens of this prompt, where the agent tells them; `usage_update` counts the context, not the turn."""
-        if number(usage.get("inputTokens")) is None and number(usage.get("outputTokens")) is None:
-            return
-        self.usage = Usage(
-            input_tokens=number(usage.get("inputTokens")),
-            output_tokens=number(usage.get("outputTokens")),
-            cached_tokens=number(usage.get("cachedReadTokens")),
-            reasoning_tokens=number(usage.get("thoughtTokens")),
-        )
+    def _started(self, id: str, call: Record) -> ToolStarted:
+        name, input = self.acp.tool(call)
+        title = (title_of(name, input) or text(call.get("title")))[:200]
+        files = tuple(FileChange(path=path) for path in dict.fromkeys(paths_of(call)))
+        return ToolStarted(id=id, name=name, title=title, input=input, files=files)
 
-
-def started_tool(id: str, call: dict[str, Any], folder: str) -> ToolStarted:
-    """A tool call as it begins. Its name is the agent's own where it tells one, else its kind."""
-    input = call.get("rawInput")
-    name = name_of(call)
-    return ToolStarted(
-        id=id,
-        name=name,
-        title=(title_of(name, input) or text(call.get("title")))[:200],
-        input=input,
-        files=tuple(FileChange(path=path) for path, _ in diffs_of(call, folder)),
-    )
-
-
-def name_of(call: dict[str, Any]) -> str:
-    own = text(call.get("name")) or text(table(table(call.get("_meta")).get("claudeCode")).get("toolName"))
-    return own or text(call.get("kind")) or "tool"
-
-
-def diffs_of(call: dict[str, Any], folder: str) -> list[tuple[str, str]]:
-    """(path, unified diff) of each diff in the call's content."""
-    root = folder.rstrip("/") + "/"
-    found = []
-    for content in tables(call.get("content")):
-        if content.get("type") == "diff" and isinstance(content.get("newText"), str):
-            path, old = text(content.get("path")), content.get("oldText")
-            found.append(
-                (path, unified(path.removeprefix(root), old if isinstance(old, str) else None, content["newText"]))
+    def _ended(self, id: str, call: Record) -> ToolEnded:
+        self._forget(id)
+        diffs, exit = diffs_of(call, self.turn.folder), exit_of(call)
+        ok = call.get("status") == "completed" and exit in (None, 0)
+        return self.tool_ended(
+            ToolEnded(
+                id=id,
+                ok=ok,
+                output=output_of(call),
+                diff="".join(diff for _, diff in diffs),
+                files=tuple(FileChange(path=path) for path in dict.fromkeys(paths_of(call))) if ok else (),
+                exit_code=exit,
             )
-    return found
+        )
+
+    def _forget(self, id: str) -> None:
+        self.calls.pop(id, None)
+        self.done.add(id)
 
 
-def output_of(call: dict[str, Any]) -> str:
+def judged(error: Record) -> tuple[ErrorKind, str]:
+    """The kind of an error, and what it says; agents put their words, and the status of their model, anywhere."""
+    data = table(error.get("data"))
+    outer, inner = text(error.get("message")), text(data.get("details")) or text(data.get("message"))
+    code = number(error.get("code")) or 0
+    kind = ERRORS.get(code)
+    status = code if 400 <= code < 600 else number(data.get("code"))
+    return kind or kind_of(status, f"{outer} {inner}"), (inner or outer or "refused")[:2000]
+
+
+def output_of(call: Record) -> str:
     said = [
         text(table(content.get("content")).get("text"))
         for content in tables(call.get("content"))
         if content.get("type") == "content"
     ]
-    whole = "\n".join(part for part in said if part)
     raw = call.get("rawOutput")
-    return whole or text(raw) or text(table(raw).get("output"))
+    whole = "\n".join(part for part in said if part)
+    return whole or text(raw) or next((text(table(raw).get(name)) for name in _OUTPUTS if table(raw).get(name)), "")
+
+
+_OUTPUTS = ("output", "content", "message", "error", "aggregated_output")
+
+
+def exit_of(call: Record) -> int | None:
+    """The exit code of a command, wherever an agent tells it."""
+    raw = table(call.get("rawOutput"))
+    told = (
+        *(table(raw.get("metadata")).get("exit"), raw.get("exit_code"), raw.get("exitCode")),
+        *(content.get("exitCode") for content in tables(raw.get("contents"))),
+        table(table(call.get("_meta")).get("terminal_exit")).get("exit_code"),
+    )
+    return next((code for code in told if isinstance(code, int) and not isinstance(code, bool)), None)
+
+
+def _plan_of(update: Record) -> Plan:
+    steps = [
+        PlanStep(text=text(entry.get("content")), status=STATUS.get(text(entry.get("status")), "pending"))
+        for entry in tables(update.get("entries"))
+    ]
+    return Plan(steps=tuple(steps))

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ostler.agents.acp import Acp, acp_face
+from ostler.agents import copilot_dialog
 from ostler.agents.adapter import Agent, Conversation, Reader, Record, kind_of, title_of, tool_names, with_attachments
 from ostler.agents.values import number, table, tables, text
 from ostler.errors import ErrorKind
@@ -311,7 +311,7 @@ AGENT = Agent(
     title="GitHub Copilot CLI",
     binaries=("copilot",),
     install="npm i -g @github/copilot",
-    dialog=acp_face(Acp(modes={"read": "plan", "write": "agent", "full": "agent"}), "--acp"),
+    dialog=copilot_dialog.face(launch, _problem_of),
     launch=launch,
     reader=CopilotReader,
     needs=(

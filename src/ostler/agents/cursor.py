@@ -5,6 +5,8 @@ Written from its documentation, not measured: it is in no package registry.
 
 from typing import Any
 
+from ostler.agents.acp import acp_face
+from ostler.agents.acp_words import Acp
 from ostler.agents.adapter import (
     Agent,
     Reader,
@@ -75,6 +77,15 @@ def _handed_over(prompt: str, host: Host) -> tuple[str, dict[str, bytes]]:
     if len(data) <= ARGUMENT_LIMIT:
         return prompt, {}
     return f"The prompt is long and lies in {path}. Read that file whole, then do what it says.", {path: data}
+
+
+def dialog_launch(turn: Turn, host: Host) -> Launch:
+    refuse_tool_lists(turn)
+    return Launch(argv=(host.executable, *([f"--model={turn.model}"] if turn.model else []), "acp"))
+
+
+# Without --force it asks for all it does; what it may never do is refused there.
+ACP = Acp(modes={"read": "plan", "write": "agent", "full": "agent"}, model_by_flag=True)
 
 
 # -- reading ----------------------------------------------------------------------------------------
@@ -242,6 +253,7 @@ AGENT = Agent(
     title="Cursor CLI",
     binaries=("cursor-agent",),  # newer builds are also called `agent`: too common a name to take
     install="curl https://cursor.com/install -fsS | bash",
+    dialog=acp_face(ACP, dialog_launch),
     launch=launch,
     reader=CursorReader,
     models=("cursor*", "composer*"),

@@ -112,6 +112,10 @@ class Dialog:
         """Asks for the end of the running turn, with what it runs; `Over` follows."""
         raise NotImplementedError
 
+    def give_up(self) -> list[Step]:
+        """The turn went on after an interrupt: the last thing to try before the process is ended."""
+        return []
+
     def answer(self, ask: str, kind: AnswerKind, message: str = "") -> list[Step]:
         """Answers an open ask by the kind of an option it has. Raises not_found for one that is not open."""
         raise NotImplementedError
@@ -141,6 +145,17 @@ class Dialog:
     def read_noise(self, line: str) -> list[Step]:
         """A line of stdout that is no record: a banner, a stray print."""
         return [Tell([Raw(line=line)])] if line.strip() else []
+
+    def unborn(self, exit: Exit | None, stderr_tail: str) -> Problem | None:
+        """Why the process ended before it was ready, where the protocol tells more than stderr."""
+        return None
+
+    def log(self) -> str:
+        """A file under HOME that says how the turn went, where the process itself did not; "": none is needed."""
+        return ""
+
+    def explain(self, records: list[Record]) -> None:
+        """The end of that file, before the verdict."""
 
     def verdict(self, exit: Exit | None, stderr_tail: str) -> Verdict:
         """How the turn went, after `Over` (exit None), or after the process ended in the middle of it."""

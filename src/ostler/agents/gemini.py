@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 
-from ostler.agents.acp import Acp, acp_face
+from ostler.agents import gemini_dialog
 from ostler.agents.adapter import (
     Agent,
     Conversation,
@@ -357,7 +357,7 @@ AGENT = Agent(
     title="Gemini CLI",
     binaries=("gemini",),
     install="npm install -g @google/gemini-cli",
-    dialog=acp_face(Acp(modes={"read": "plan", "write": "default", "full": "default"}, reads=False), "--acp"),
+    dialog=gemini_dialog.face(launch),
     launch=launch,
     reader=GeminiReader,
     models=("gemini*",),

@@ -8,7 +8,7 @@ import json
 import re
 from typing import Any
 
-from ostler.agents.acp import Acp, acp_face
+from ostler.agents import opencode_dialog
 from ostler.agents.adapter import Agent, Reader, Record, kind_of, last_line, title_of, tool_names, with_attachments
 from ostler.agents.values import number, table, tables, text
 from ostler.errors import ErrorKind
@@ -332,7 +332,7 @@ AGENT = Agent(
     title="opencode",
     binaries=("opencode",),
     install="npm i -g opencode-ai",
-    dialog=acp_face(Acp(modes={"read": "plan", "write": "build", "full": "build"}), "acp"),
+    dialog=opencode_dialog.face(launch, _rules),
     launch=launch,
     reader=OpencodeReader,
     models=("*/*",),

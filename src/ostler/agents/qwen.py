@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ostler.agents.acp import Acp, acp_face
+from ostler.agents import qwen_dialog
 from ostler.agents.adapter import Agent, Conversation, Record, literal, tool_names, with_attachments
 from ostler.agents.messages import MessagesReader, attachment_rules, conversation_flags, kind_said
 from ostler.agents.values import UUID, number, table, tables, text
@@ -163,7 +163,7 @@ AGENT = Agent(
     title="Qwen Code",
     binaries=("qwen",),
     install="npm install -g @qwen-code/qwen-code",
-    dialog=acp_face(Acp(modes={"read": "plan", "write": "default", "full": "default"}), "--acp"),
+    dialog=qwen_dialog.face(launch, _prompt, QwenReader),
     launch=launch,
     reader=QwenReader,
     models=("qwen*",),

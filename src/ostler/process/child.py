@@ -77,6 +77,11 @@ class Process:
         if self._feed is not None:
             self._feed.put(data)
 
+    @property
+    def unread(self) -> int:
+        """Bytes of input that it has not taken yet."""
+        return self._feed.unread if self._feed is not None else 0
+
     def close_stdin(self) -> None:
         """Ends its input once all is written. A terminal has no end: nothing happens."""
         if self._feed and self.tty_fd is None:

@@ -101,11 +101,13 @@ class Feed:
         self._watched = False
         self._closing = False
         self._broken = False  # the reader went, or we closed, before all was written
+        self.unread = 0  # bytes that wait for the reader
 
     def put(self, data: bytes) -> None:
         """Queues data; what fits is written now."""
         if data:
             self._queue.append(memoryview(data))
+            self.unread += len(data)
             self._pump()
 
     async def write(self, data: bytes) -> None:
@@ -131,6 +133,7 @@ class Feed:
         self._broken = self._broken or bool(self._queue)
         self._unwatch()
         self._queue.clear()
+        self.unread = 0
         if self.fd is not None and not self._borrowed:
             os.close(self.fd)
         self.fd = None
@@ -157,6 +160,7 @@ class Feed:
             self.close()
 
     def _advance(self, written: int) -> None:
+        self.unread -= written
         rest = self._queue[0][written:]
         if rest:
             self._queue[0] = rest

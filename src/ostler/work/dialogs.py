@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from msgspec import Struct
 
 from ostler.errors import OstlerError
 from ostler.process import Warden
 from ostler.work.asks import Answer
-from ostler.work.carry import Attempt, Carried
+from ostler.work.carry import Attempt, Carried, Stop, cancel_all
 from ostler.work.live_dialog import Around, LiveDialog
 
 IDLE = 300.0  # seconds without a turn after which a dialog is closed: qwen alone takes 2 GB
@@ -40,7 +41,7 @@ class Dialogs:
         session = attempt.turn.session
         dialog = await self._fitting(attempt)
         if dialog is None:
-            dialog = await LiveDialog.start(attempt, await self._warden())
+            dialog = await self._start(attempt, around.stop)
             self._live[session] = _fingerprint(attempt), dialog
         try:
             return await dialog.carry(attempt, around)
@@ -49,6 +50,20 @@ class Dialogs:
                 dialog.rest(self._idle, lambda: self._retire(session, dialog))
             else:
                 await self._forget(session, dialog)
+
+    async def _start(self, attempt: Attempt, stop: Stop) -> LiveDialog:
+        """A new process, unless somebody stops the turn before it is ready."""
+        start = asyncio.create_task(LiveDialog.start(attempt, await self._warden()))
+        wish = asyncio.create_task(stop.wait())
+        waits: list[asyncio.Task[Any]] = [start, wish]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            if start.done():
+                return start.result()
+            problem = wish.result()
+            raise OstlerError(problem.kind, problem.message, problem.hint)
+        finally:
+            await cancel_all(waits)
 
     def running(self, turn: str) -> LiveDialog:
         """The dialog that carries this turn. Raises not_found."""
@@ -100,6 +115,7 @@ def _fingerprint(attempt: Attempt) -> Fingerprint:
         access=turn.access,
         system=turn.system,
         tools=(turn.tools_allowed, turn.tools_denied),
-        env=frozenset(attempt.env.items()),
+        # What the launch itself sets follows from the rest, and may name the turn.
+        env=frozenset(each for each in attempt.env.items() if each[0] not in attempt.launch.env),
         lean=turn.lean,
     )

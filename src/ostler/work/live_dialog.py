@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -11,17 +12,20 @@ from msgspec import Struct, structs
 from ostler.agents import decode
 from ostler.agents.dialog import AnswerKind, Ask, Call, Fail, Over, Ready, Step, Tell, Withdrawn, Write
 from ostler.errors import OstlerError
-from ostler.process import LineFramer, Process, Warden, chunks
+from ostler.process import Line, LineFramer, Process, Warden, chunks
 from ostler.words import Answered, AnyEvent, Asked, Notice, Problem, Raw, Turn, Verdict
 from ostler.work.artifacts import Artifacts, remove_files
 from ostler.work.asks import Answer, Asks, Decide
 from ostler.work.calls import Calls
 from ostler.work.carry import Attempt, Carried, Clock, Stop, cancel_all, is_progress, place, until_first
 
-HANDSHAKE = 60.0  # opencode takes 4 s, a cold start on a busy machine much more
-INTERRUPT = 5.0  # after which an interrupted turn's process is ended
+HANDSHAKE = 90.0  # where the turn has no limit; opencode takes 4 s, a cold start on a busy machine much more
+INTERRUPT = 5.0  # after which an interrupted turn is given up
+GIVE_UP = 1.0  # and its process ended
 CLOSE = 2.0
 FRAME_CAP = 64 * 1024 * 1024
+UNREAD_CAP = 64 * 1024 * 1024  # of what we wrote and the process did not read
+LOG_TAIL = 256 * 1024
 _TAIL = 16 * 1024
 _encode = msgspec.json.Encoder().encode
 
@@ -118,6 +122,9 @@ class LiveDialog:
             await self._do(lambda: self.dialog.prompt(attempt.told))
             ended_by_us = await self._until_over(turn, around.stop)
             await turn.add(self._flush())
+            if path := self.dialog.log():
+                home = attempt.env.get("HOME", "")
+                self.dialog.explain(await asyncio.to_thread(last_records, os.path.join(home, path)))
             return Carried(
                 verdict=self._verdict(turn, ended_by_us),
                 exit=self.process.exit,
@@ -208,11 +215,12 @@ class LiveDialog:
     async def _interrupt(self, turn: _Turn, problem: Problem) -> None:
         """Ends the turn, not the process; one that does not obey is ended."""
         await turn.asks.cancel(problem.kind)
-        with contextlib.suppress(OstlerError):
-            await self._do(self.dialog.interrupt)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(turn.over.wait(), INTERRUPT)
-            return
+        for wish, grace in ((self.dialog.interrupt, INTERRUPT), (self.dialog.give_up, GIVE_UP)):
+            with contextlib.suppress(OstlerError):
+                await self._do(wish)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(turn.over.wait(), grace)
+                return
         await turn.add([Notice(code="not_interrupted", text=f"{turn.attempt.agent.name} did not stop; it was ended")])
         await self.process.end()
 
@@ -259,6 +267,8 @@ class LiveDialog:
     async def _write(self, record: Any) -> None:
         """Queued, not awaited: an agent that writes before it reads must not stop us from reading."""
         self.process.put(_encode(record) + b"\n")
+        if self.process.unread > UNREAD_CAP:
+            self._fail(Problem(kind="undelivered", message="the agent does not read what it is told"))
 
     async def _tell(self, events: list[AnyEvent]) -> None:
         turn = self._turn
@@ -348,7 +358,8 @@ class LiveDialog:
         try:
             await self._do(self.dialog.open)
             waits: list[asyncio.Future[Any]] = [exit, self._ready]
-            await asyncio.wait(waits, timeout=HANDSHAKE, return_when=asyncio.FIRST_COMPLETED)
+            limit = attempt.turn.limits.first_record or HANDSHAKE
+            await asyncio.wait(waits, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
             if self._ready.done():
                 self._ready.result()
                 return
@@ -356,11 +367,11 @@ class LiveDialog:
                 await asyncio.wait(self._pumps, timeout=CLOSE)
                 if self._ready.done():
                     self._ready.result()
+                if problem := self.dialog.unborn(self.process.exit, self._stderr_tail):
+                    raise OstlerError(problem.kind, problem.message, problem.hint)
                 raise died(attempt.told, self.process, self._stderr_tail)
             name = attempt.agent.name
-            raise OstlerError(
-                "timed_out", f"{name} did not open a dialog within {HANDSHAKE:g} s", "Try `ostler doctor`"
-            )
+            raise OstlerError("timed_out", f"{name} did not open a dialog within {limit:g} s", "Try `ostler doctor`")
         finally:
             await cancel_all([exit])
             if self._ready.done() and not self._ready.cancelled():
@@ -372,20 +383,28 @@ class LiveDialog:
         async for chunk in chunks(self.process.stdout_fd):
             if self._turn is not None:
                 self._turn.artifacts.raw("stdout", chunk)
-            for line in framer.feed(chunk):
-                await self._heard(line.data, line.cut)
-        for line in framer.close():
-            await self._heard(line.data, line.cut)
+            await self._heard(framer.feed(chunk))
+        await self._heard(framer.close())
 
-    async def _heard(self, line: bytes, cut: bool) -> None:
+    async def _heard(self, lines: list[Line]) -> None:
+        """Carries out what the lines say, in order; events of neighbours are written together."""
+        async with self._in_order:
+            told: list[AnyEvent] = []
+            for line in lines:
+                for step in self._read(line.data, line.cut):
+                    if isinstance(step, Tell):
+                        told += step.events
+                        continue
+                    await self._tell(told)
+                    told = []
+                    await self._step(step)
+            await self._tell(told)
+
+    def _read(self, line: bytes, cut: bool) -> list[Step]:
+        """An adapter that stumbles costs one record, never the dialog."""
         if cut:
             what = Notice(code="line_cut", text="a line of output was too long and was cut")
-            await self._do(lambda: [Tell([Raw(line=line[:1000].decode("utf-8", "replace")), what])])
-            return
-        await self._do(lambda: self._read(line))
-
-    def _read(self, line: bytes) -> list[Step]:
-        """An adapter that stumbles costs one record, never the dialog."""
+            return [Tell([Raw(line=line[:1000].decode("utf-8", "replace")), what])]
         try:
             record = decode(line)
             if isinstance(record, dict):
@@ -410,3 +429,14 @@ def died(turn: Turn, process: Process, stderr_tail: str) -> OstlerError:
     how = spoken(process.exit) if process.exit else "an unknown end"
     kind = kind_of(None, stderr_tail) if said else "crashed"
     return OstlerError(kind, f"{turn.agent} ended with {how} before it could talk" + (f": {said}" if said else ""))
+
+
+def last_records(path: str) -> list[dict[str, Any]]:
+    """The records at the end of a file of them; none where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_TAIL))
+            lines = file.read(LOG_TAIL).split(b"\n")
+    except OSError:
+        return []
+    return [record for line in lines if isinstance(record := decode(line), dict)]

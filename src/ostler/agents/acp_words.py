@@ -1,0 +1,62 @@
+"""ACP, the Agent Client Protocol (version 1): its words, and what differs between the agents that speak it."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from ostler.agents.adapter import Record
+from ostler.agents.dialog import CallName
+from ostler.agents.values import table, text
+from ostler.errors import ErrorKind
+from ostler.words import Access
+
+PROTOCOL = 1
+CALLS: dict[str, CallName] = {
+    "fs/read_text_file": "read_file",
+    "fs/write_text_file": "write_file",
+    "terminal/create": "terminal_create",
+    "terminal/output": "terminal_output",
+    "terminal/wait_for_exit": "terminal_wait",
+    "terminal/kill": "terminal_kill",
+    "terminal/release": "terminal_release",
+}
+CODES: dict[ErrorKind, int] = {"not_found": -32002, "bad_request": -32602, "unsupported": -32601, "cancelled": -32800}
+ERRORS: dict[int, ErrorKind] = {-32000: "unauthenticated", -32002: "not_found", -32800: "cancelled"}
+OptionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+OPTIONS: dict[OptionKind, str] = {
+    "allow_once": "Allow",
+    "allow_always": "Allow for this session",
+    "reject_once": "Deny",
+    "reject_always": "Deny always",
+}
+# ostler's words for the kinds of tools, for agents that tell no names.
+TOOLS = {
+    **{"execute": "shell", "read": "read", "search": "search", "fetch": "web", "think": "think"},
+    **{"edit": "edit", "delete": "edit", "move": "edit"},
+}
+
+
+def told_tool(call: Record) -> tuple[str, Any]:
+    """A tool call's name, as its agent calls it or else in ostler's words, and its input."""
+    own = text(call.get("name")) or text(table(table(call.get("_meta")).get("claudeCode")).get("toolName"))
+    kind = text(call.get("kind"))
+    return own or TOOLS.get(kind) or kind or "tool", call.get("rawInput")
+
+
+class Acp(Struct, frozen=True, kw_only=True):
+    """What differs between agents that speak ACP."""
+
+    modes: dict[Access, str] = {}  # the mode for each access, by id or by the end of one after `#`
+    options: dict[str, str] = {}  # config options that a session begins with, where the agent has them
+    keeps_mode: bool = False  # the mode is what keeps the access
+    model_by_flag: bool = False  # its launch names the model
+    reads: bool = True  # it may read files through us
+    writes: bool = True
+    terminals: bool = True
+    marks: str = "/"  # what makes of a prompt a command
+    system: Literal["launch", "prompt"] = "prompt"  # where a system prompt goes
+    tool: Callable[[Record], tuple[str, Any]] = told_tool
+    counts: Literal["turn", "process", "no"] = "turn"  # what the tokens of an answer are a sum of
+    loads_as: str = ""  # stands before the id of a session that is loaded
+    replays_late: bool = False  # what it replays of a loaded session comes after its answer, too

@@ -1,0 +1,42 @@
+"""gemini in a dialog: `gemini --acp`, confined by the same policy as a turn of its own."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ostler.agents.acp import acp_face, bare
+from ostler.agents.acp_words import Acp, told_tool
+from ostler.agents.adapter import Record
+from ostler.agents.dialog import DialogFace
+from ostler.agents.values import text
+from ostler.words import Host, Launch, Turn
+
+
+def tool(call: Record) -> tuple[str, Any]:
+    """gemini puts a tool's name before its id, and the whole command where others have a title."""
+    name, mark, _ = text(call.get("toolCallId")).partition("__")
+    if not mark:
+        return told_tool(call)
+    return name, {"command": call.get("title")} if name == "run_shell_command" else call.get("rawInput")
+
+
+ACP = Acp(
+    modes={"read": "default", "write": "default", "full": "default"},
+    model_by_flag=True,
+    reads=False,  # no error that JSON-RPC knows means "there is no such file" to it
+    tool=tool,
+    # Loading a session begins a file named after its id and the minute. In the minute in which the session
+    # itself began that is its own file, and gemini forgets all; an id with a blank has another name.
+    loads_as=" ",
+    replays_late=True,
+)
+
+
+def face(launch: Callable[[Turn, Host], Launch]) -> DialogFace:
+    def launched(turn: Turn, host: Host) -> Launch:
+        once = launch(bare(turn), host)
+        others = ("--output-format=", "--approval-mode=")
+        flags = [flag for flag in once.argv[1:] if not flag.startswith(others)]
+        argv = (host.executable, "--acp", "--approval-mode=default", *flags)
+        return Launch(argv=argv, env=once.env, files=once.files, notices=once.notices)
+
+    return acp_face(ACP, launched)

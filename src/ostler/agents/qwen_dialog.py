@@ -1,0 +1,71 @@
+"""qwen in a dialog: stream-json with control requests, as claude speaks it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import structs
+from msgspec.json import encode
+
+from ostler.agents.adapter import Reader
+from ostler.agents.dialog import AnswerKind, Ask, DialogFace, Step, Tell, Write
+from ostler.agents.stream_dialog import ALWAYS, ONCE, REJECT, StreamDialog
+from ostler.agents.values import table, text
+from ostler.words import Answered, Host, Launch, Notice, Turn
+
+PromptOf = Callable[[Turn], tuple[str, tuple[str, ...]]]
+
+
+class QwenDialog(StreamDialog):
+    """It knows no rules for a session: what is allowed for good is kept here."""
+
+    prompt_of: PromptOf
+
+    def __init__(self, turn: Turn, host: Host) -> None:
+        super().__init__(turn, host)
+        self._always: set[tuple[str, bytes]] = set()
+
+    def prompt(self, turn: Turn) -> list[Step]:
+        self.reader = type(self).reader_of(turn)
+        content, notices = type(self).prompt_of(turn)
+        told = [Notice(code="prompt", text=said) for said in notices]
+        record = {"type": "user", "message": {"role": "user", "content": content}}
+        return [*([Tell([*told])] if told else []), Write(record)]
+
+    def answer(self, ask: str, kind: AnswerKind, message: str = "") -> list[Step]:
+        if kind == "allow_always" and ask in self._asks:
+            self._always.add(_key(self._asks[ask]))
+            kind = "allow_once"
+        return super().answer(ask, kind, message)
+
+    def _asked(self, id: str, request: dict[str, Any]) -> list[Step]:
+        steps = super()._asked(id, request)
+        if not steps or not isinstance(steps[0], Ask):
+            return steps
+        asked = structs.replace(steps[0].asked, options=(ONCE, ALWAYS, REJECT))
+        if _key(request) in self._always:
+            told = Answered(id=id, option="allow_always", by="an answer before")
+            return [Tell([asked, told]), *super().answer(id, "allow_once")]
+        return [Ask(asked)]
+
+
+def _key(request: dict[str, Any]) -> tuple[str, bytes]:
+    """What an answer for the session covers: edits of the same file, or the very same call."""
+    input = table(request.get("input"))
+    return text(request.get("tool_name")), encode(input.get("file_path") or input)
+
+
+def face(launch: Callable[[Turn, Host], Launch], prompt_of: PromptOf, reader: Callable[[Turn], Reader]) -> DialogFace:
+    class Spoken(QwenDialog):
+        pass
+
+    Spoken.prompt_of = staticmethod(prompt_of)
+    Spoken.reader_of = reader
+
+    def launched(turn: Turn, host: Host) -> Launch:
+        """The same tools as for one turn; what they leave open is asked."""
+        once = launch(structs.replace(turn, prompt=""), host)
+        flags = [flag for flag in once.argv[1:] if not flag.startswith(("--approval-mode=", "--json-schema="))]
+        asking = ("--input-format=stream-json", "--approval-mode=default")
+        return structs.replace(once, argv=(host.executable, *asking, *flags), stdin=b"")
+
+    return DialogFace(launch=launched, dialog=Spoken, needs=("--input-format",), protocol="stream-json")
