@@ -124,7 +124,7 @@ class AppServerReader(CodexReader):
     # -- items
 
     def _app_item(self, record: Record, phase: str, item: Record) -> list[AnyEvent]:
-        if item.get("type") in OURS:
+        if text(item.get("type")) in OURS:
             return []
         id = text(item.get("id"))
         if phase == "item.completed":
@@ -164,7 +164,7 @@ class AppServerReader(CodexReader):
         return [self.whole(words, id) for id, words in said.items() if words]
 
     def _steps(self, params: Record) -> list[AnyEvent]:
-        steps = [(text(s.get("step")), STEPS.get(s.get("status"), "pending")) for s in tables(params.get("plan"))]
+        steps = [(text(s.get("step")), STEPS.get(text(s.get("status")), "pending")) for s in tables(params.get("plan"))]
         return [Plan(steps=tuple(PlanStep(text=step, status=status) for step, status in steps))]
 
     def _count(self, usage: Record) -> list[AnyEvent]:
