@@ -16,7 +16,7 @@ import ostler
 from ostler.errors import OstlerError
 from ostler.terminal.log import ByteLog
 from ostler.terminal.screen import Screen, Screens
-from ostler.terminal.screen_words import Facts, Limits, Snapshot, Update
+from ostler.terminal.screen_words import Facts, Limits, Modes, Snapshot, Update
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 
@@ -112,8 +112,32 @@ async def test_facts_and_replies_in_stream_order(screens: Screens) -> None:
     terminal.feed(b"\x1b[6n\x1b]2;title\x07\x07")
     shot = await terminal.screen.snapshot()
     assert b"".join(terminal.replies) == b"\x1b]7501;?ostler\x1b\\\x1b[?62;22c\x1b[1;1R"
-    assert terminal.told == [Facts(bells=1, title="title")]
+    assert terminal.told == [Facts(bells=1, title="title", offset=terminal.log.end)]
     assert shot.title == "title"
+
+
+async def test_modes_are_told_whether_watched_or_not(screens: Screens) -> None:
+    terminal = Terminal(screens)
+    assert terminal.screen.modes == Modes()
+    for data in (b"plain", b"\x1b[?1049h\x1b[?2026h\x1b[>5u", b"\x1b[?2026lframe", b"\x1b[?1049", b"l"):
+        terminal.feed(data)
+        await terminal.screen.snapshot()
+    within, after = Modes(alternate=True, kitty=5), Modes()  # each screen has kitty flags of its own
+    assert terminal.told == [Facts(modes=within, offset=26), Facts(modes=after, offset=terminal.log.end)]
+    assert terminal.screen.modes == after
+
+
+async def test_modes_over_a_crash(screens: Screens) -> None:
+    terminal = Terminal(screens)
+    terminal.feed(b"\x1b[?1h")
+    await terminal.screen.snapshot()
+    os.kill(screens.pids[0], signal.SIGKILL)
+    shot = await terminal.screen.snapshot()
+    terminal.feed(b"\x1b[?2004h")
+    await terminal.screen.snapshot()
+    first, then = Modes(application_cursor=True), Modes(application_cursor=True, bracketed_paste=True)
+    assert [facts.modes for facts in terminal.told] == [first, then]
+    assert (shot.modes, terminal.screen.modes) == (first, then)
 
 
 async def test_resize_comes_after_what_was_fed_before(screens: Screens) -> None:
@@ -208,7 +232,7 @@ async def test_replies_are_given_once_over_a_crash(screens: Screens) -> None:
     os.kill(screens.pids[0], signal.SIGKILL)
     terminal.feed(b"\x1b[5n")
     await terminal.screen.snapshot()
-    assert (terminal.replies, terminal.told) == ([b"\x1b[?62;22c", b"\x1b[0n"], [Facts(bells=1)])
+    assert (terminal.replies, terminal.told) == ([b"\x1b[?62;22c", b"\x1b[0n"], [Facts(bells=1, offset=4)])
 
 
 async def test_a_sequence_that_crashes_the_library(screens: Screens) -> None:

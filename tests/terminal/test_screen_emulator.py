@@ -1,9 +1,11 @@
 """What the emulator does with what programs send: a table of whole rows, cursor and replies."""
 
+import pyghostty
 import pytest
 
 from ostler.terminal.emulator import Emulator
-from ostler.terminal.screen_words import Cursor, Facts, Modes, Progress
+from ostler.terminal.keys import read_modes
+from ostler.terminal.screen_words import Cursor, Facts, Modes, Progress, key_modes
 
 CJK = "漢字"
 # name, bytes, the rows of a 20 × 5 screen (blank ones at the end left out), the cursor
@@ -101,6 +103,13 @@ MODES = [
     ("kitty", b"\x1b[>1u\x1b[>5u", Modes(kitty=5)),
     ("synchronized", b"\x1b[?2026h", Modes(synchronized=True)),
     ("alternate", b"\x1b[?1049h", Modes(alternate=True)),
+    ("alternate left again", b"\x1b[?1049h\x1b[?1049l", Modes()),
+    ("modifyOtherKeys", b"\x1b[>4;2m", Modes(modify_other_keys=2)),
+    ("backarrow sends ^H", b"\x1b[?67h", Modes(backarrow=True)),
+    ("alt without ESC", b"\x1b[?1036l", Modes(alt_escape=False)),
+    ("keypad whatever num lock says", b"\x1b[?1035l", Modes(numlock_keypad=False)),
+    ("a control character within", b"\x1b\n[\n?1h", Modes(application_cursor=True)),
+    ("reset", b"\x1b[?1h\x1b=\x1b[>5u\x1b[>4;2m\x1b[?2004h\x1bc", Modes()),
 ]
 
 
@@ -145,6 +154,23 @@ def test_told_once(emulator: Emulator, data: bytes, facts: Facts) -> None:
 def test_modes(emulator: Emulator, data: bytes, modes: Modes) -> None:
     emulator.feed(data)
     assert emulator.modes() == modes
+
+
+@pytest.mark.parametrize(("data", "modes"), [case[1:] for case in MODES], ids=[case[0] for case in MODES])
+def test_modes_that_come_byte_by_byte(emulator: Emulator, data: bytes, modes: Modes) -> None:
+    """They are read only when they may have changed: none may be missed, wherever a sequence is cut."""
+    for byte in data:
+        emulator.feed(bytes([byte]))
+        emulator.modes()
+    assert emulator.modes() == modes
+
+
+@pytest.mark.parametrize("data", [case[1] for case in MODES], ids=[case[0] for case in MODES])
+def test_key_modes(emulator: Emulator, data: bytes) -> None:
+    with pyghostty.Terminal(cols=20, rows=5) as terminal:
+        terminal.feed(data)
+        emulator.feed(data)
+        assert key_modes(emulator.modes()) == read_modes(terminal)
 
 
 def test_reflow(emulator: Emulator) -> None:

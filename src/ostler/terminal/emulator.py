@@ -8,7 +8,7 @@ import re
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from ostler.terminal import ghostty
+from ostler.terminal import ghostty, ghostty_modes
 from ostler.terminal.ghostty_look import Look
 from ostler.terminal.screen_words import Cursor, Facts, Limits, Modes, Progress, Row, Shape, Snapshot, joined
 
@@ -19,7 +19,6 @@ STATE = b"7501;"  # the OSC by which agents tell their state
 STATE_ANSWER = b"\x1b]7501;?ostler\x1b\\"
 SGR = re.compile(r"\x1b\[[0-9;:]*m")
 SHAPES: tuple[Shape, ...] = ("bar", "block", "underline", "hollow")
-MOUSE = ((1003, "any"), (1002, "drag"), (1000, "press"), (9, "x10"))
 PROGRESS = {1: "set", 2: "error", 3: "indeterminate", 4: "paused"}
 
 
@@ -41,6 +40,7 @@ class Emulator:
         if restore:
             self.size = self._look.value("COLS"), self._look.value("ROWS")
         self._title, self._cwd = self._look.string("TITLE"), self.cwd()
+        self._modes, self._unread = Modes(), True  # whether a mode may have changed since it was read
 
     def close(self) -> None:
         self._look.close()
@@ -48,6 +48,7 @@ class Emulator:
 
     def feed(self, data: bytes) -> bytes:
         """Takes bytes of the program; returns what it is to be answered, in stream order."""
+        self._unread = self._unread or ghostty_modes.may_change(data)
         ghostty.feed(self._handle, data)
         replies = b"".join(self._replies)
         self._replies.clear()
@@ -70,6 +71,7 @@ class Emulator:
         size = self._limits.clamp(cols, rows)
         if size != self.size:
             self.size = size
+            self._unread = True  # it ends synchronized output
             ghostty.resize(self._handle, *size)
         return self.feed(b"")
 
@@ -92,11 +94,10 @@ class Emulator:
         return Cursor(x, y, SHAPES[shape], bool(self._look.value("CURSOR_VISIBLE", "bool")), blinking)
 
     def modes(self) -> Modes:
-        mode = self._look.mode
-        mouse: Any = next((name for number, name in MOUSE if mode(number)), "off")
-        alternate = self._look.value("ACTIVE_SCREEN", "int") == 1
-        kitty = self._look.value("KITTY_KEYBOARD_FLAGS", "uint8_t")
-        return Modes(alternate, mode(2004), mouse, mode(1006), mode(1004), mode(1), mode(66), kitty, mode(2026))
+        """The same object as long as none changes."""
+        if self._unread:
+            self._modes, self._unread = ghostty_modes.read(self._handle)
+        return self._modes
 
     def cwd(self) -> str:
         """The folder of OSC 7, as a path; empty if none was told."""

@@ -30,7 +30,6 @@ class Look:
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle
-        self._mode = ffi.new("GhosttyTerminalModeConfig*")
         self._values = {name: ffi.new(f"{name}*") for name in ("uint16_t", "bool", "int", "uint8_t", "size_t")}
         self._string = ffi.new("GhosttyString*")
         self._rows = sized("GhosttyFormatterTerminalOptions")
@@ -58,12 +57,6 @@ class Look:
         key = f"GHOSTTY_TERMINAL_DATA_{key}"
         check(lib.ghostty_terminal_get(self._handle, getattr(lib, key), self._string), key)
         return text_of(self._string)
-
-    def mode(self, number: int) -> bool:
-        """Whether a DEC private mode is set."""
-        self._mode.mode = number
-        check(lib.ghostty_terminal_get(self._handle, lib.GHOSTTY_TERMINAL_DATA_MODE, self._mode), "mode")
-        return bool(self._mode.value)
 
     def rows(self, first: int, last: int) -> list[str]:
         """The rows as VT: SGR and text alone, each by itself, trailing blanks without a style left out."""

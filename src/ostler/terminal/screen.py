@@ -19,6 +19,7 @@ from ostler.terminal.screen_words import (
     Facts,
     Limits,
     Look,
+    Modes,
     Open,
     Replies,
     Request,
@@ -54,6 +55,11 @@ class Screen:
     def offset(self) -> int:
         """How far the emulation has come."""
         return self.tail.done
+
+    @property
+    def modes(self) -> Modes:
+        """The program's modes at `offset`, without asking; `key_modes` has those for keys."""
+        return self.tail.modes
 
     @property
     def backlog(self) -> int:
@@ -124,10 +130,9 @@ class Screen:
             case Replies(_, offset, data):
                 self.tail.told = max(self.tail.told, offset)
                 self._reply(data)
-            case Told(_, offset, facts):
-                self.tail.told = max(self.tail.told, offset)
-                self.followers.tell(facts)
-                self._told(facts)
+            case Told(_, facts):
+                self.tail.told = max(self.tail.told, facts.offset)
+                self._tell(facts)
             case Changed(_, update):
                 self.followers.update(update)
             case Seen(_, ask, snapshot):
@@ -148,7 +153,10 @@ class Screen:
                 error = OstlerError("crashed", f"looking at the screen {self.id} crashed the emulator")
                 asked[1].set_exception(error)
         else:
+            before = self.modes
             self.tail.skip(request)
+            if self.modes != before:
+                self._tell(Facts(modes=self.modes, offset=self.tail.end))
 
     def end(self) -> None:
         self.followers.end()
@@ -157,6 +165,11 @@ class Screen:
                 asked.set_exception(OstlerError("not_found", f"the screen {self.id} is closed"))
         if not self.closed.done():
             self.closed.set_result(None)
+
+    def _tell(self, facts: Facts) -> None:
+        self.tail.modes = facts.modes or self.tail.modes
+        self.followers.tell(facts)
+        self._told(facts)
 
     def _watch(self) -> None:
         if not self.tail.closing:
@@ -289,4 +302,4 @@ class Screens:
         burial.add_done_callback(self._burials.discard)
 
 
-__all__ = ["Limits", "Screen", "Screens", "Snapshot", "Update", "Updates"]
+__all__ = ["Limits", "Modes", "Screen", "Screens", "Snapshot", "Update", "Updates"]

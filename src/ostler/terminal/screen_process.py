@@ -62,7 +62,7 @@ class Shown:
         self.whole = True
         self.last_update = 0.0
         self.changed_at = 0.0
-        self.facts = NOTHING
+        self.modes = request.modes  # as ostler knows them
 
     def touch(self, now: float) -> None:
         if not self.changed:
@@ -179,10 +179,17 @@ class Stage:
         shown.offset = self.offsets[shown.id] = request.end
         if not request.quiet:
             self._reply(shown, replies, now)
-            if facts != NOTHING:
-                self.answers.append(Told(shown.id, shown.offset, facts))
+            self._tell(shown, facts)
         shown.touch(now)
         self.pending.add(shown.id)
+
+    def _tell(self, shown: Shown, facts: Facts) -> None:
+        modes = msgspec.structs.replace(shown.emulator.modes(), synchronized=False)
+        if facts == NOTHING and modes == shown.modes:
+            return
+        new_modes = None if modes == shown.modes else modes
+        self.answers.append(Told(shown.id, msgspec.structs.replace(facts, modes=new_modes, offset=shown.offset)))
+        shown.modes = modes
 
     def _reply(self, shown: Shown, replies: bytes, now: float) -> None:
         if replies:

@@ -7,7 +7,7 @@ begun again at the last checkpoint.
 from collections import deque
 from collections.abc import Callable
 
-from ostler.terminal.screen_words import Checkpoint, Feed, Open, Request, Resize
+from ostler.terminal.screen_words import Checkpoint, Feed, Modes, Open, Request, Resize
 
 WINDOW = 256 * 1024  # bytes on their way to the process
 CHUNK = 64 * 1024
@@ -22,6 +22,7 @@ class Tail:
         self, opening: Open, read_log: Callable[[int, int], tuple[int, bytes]], notice: Callable[[str], None]
     ) -> None:
         self.end = self.sent = self.done = self.told = opening.offset
+        self.modes = Modes()
         self.closing = False
         self._opening = opening
         self._read_log, self._notice = read_log, notice
@@ -82,7 +83,7 @@ class Tail:
         start = kept.offset if kept else opening.offset
         self._rebuilt_at = max(self.sent, start)
         self.sent = self.done = start
-        again = Open(opening.id, opening.cols, opening.rows, opening.offset, opening.limits, kept)
+        again = Open(opening.id, opening.cols, opening.rows, opening.offset, opening.limits, kept, self.modes)
         self._queue = deque([(start, again), *((max(at, start), resize) for at, resize in self._resizes)])
 
     def doubt(self) -> None:
@@ -112,7 +113,7 @@ class Tail:
 
     def _begin_blank(self) -> None:
         self._opening = Open(self._opening.id, *self._size(), self.end, self._opening.limits)
-        self._kept, self._resizes = None, []
+        self._kept, self._resizes, self.modes = None, [], Modes()
         self._notice("the screen could not be rebuilt and begins empty")
 
     def _size(self) -> tuple[int, int]:
