@@ -52,6 +52,21 @@ VERSIONS: tuple[str, ...] = (
     CREATE TABLE owners (id TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID;
     CREATE TABLE notes (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
     """,
+    """
+    CREATE TABLE terminals (
+        n INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+        name TEXT NOT NULL,
+        source TEXT NOT NULL,
+        state TEXT NOT NULL,
+        turn TEXT,
+        body BLOB NOT NULL
+    );
+    CREATE INDEX terminals_by_session ON terminals (session, n);
+    CREATE INDEX terminals_living ON terminals (session, n) WHERE state = 'live';
+    CREATE INDEX terminals_by_turn ON terminals (turn) WHERE turn IS NOT NULL;
+    """,
 )
 
 

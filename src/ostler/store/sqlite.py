@@ -15,12 +15,12 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import msgspec
 
 from ostler.errors import OstlerError
-from ostler.store import changes
+from ostler.store import changes, terminals
 from ostler.store.faults import edge
 from ostler.store.files import private_folder, session_folder, typed
 from ostler.store.schema import connect, prepare
 from ostler.store.writer import Writer
-from ostler.words import EVENT_DECODER, AnyEvent, Envelope, Owner, Session, Turn, TurnRow, TurnState
+from ostler.words import EVENT_DECODER, AnyEvent, Envelope, Owner, Session, TerminalRow, Turn, TurnRow, TurnState
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -132,6 +132,18 @@ class Store:
         found: int = self._read("SELECT coalesce(max(seq), 0) FROM events WHERE session = ?", session)[0][0]
         return found
 
+    def terminal(self, id: str) -> TerminalRow | None:
+        return next(iter(self._terminals("SELECT body FROM terminals WHERE id = ?", id)), None)
+
+    def terminals(self, session: str | None = None, *, live: bool = False) -> list[TerminalRow]:
+        """Newest first; of one session if it is given."""
+        query, values = terminals.select(session, live)
+        return self._terminals(query, *values)
+
+    def terminals_of_turn(self, turn: str) -> list[TerminalRow]:
+        """Newest first."""
+        return self._terminals("SELECT body FROM terminals WHERE turn = ? ORDER BY n DESC", turn)
+
     def owners(self) -> list[Owner]:
         return self._owners("ORDER BY id")
 
@@ -158,8 +170,8 @@ class Store:
         return await self._firmly(changes.change_session, id, fields)
 
     async def remove_session(self, id: str) -> None:
-        """Its files, then its turns and events. `busy` while a turn lives; can be repeated after a failure."""
-        await self._firmly(changes.close_for_removal, id)
+        """Its files, then its turns, events and terminals. `busy` while one of them lives; can be repeated."""
+        await self._firmly(terminals.close_for_removal, id)
         await asyncio.to_thread(self._remove_files, id)
         await self._firmly(changes.delete_session, id)
 
@@ -197,6 +209,21 @@ class Store:
         return await self._firmly(
             changes.end_turn, id, self._bodies(last), envelope, counters, session_changes or {}, time.time()
         )
+
+    async def add_terminal(self, row: TerminalRow, limit: int | None = None) -> None:
+        """`exists` for the name of a live one of its session, `too_many` when `limit` programs live there."""
+        await (self._quickly if row.source == "turn" else self._firmly)(terminals.add_terminal, row, limit)
+
+    async def change_terminal(self, id: str, /, **fields: Any) -> TerminalRow:
+        """The terminal as it is now; one that has ended stays as it ended."""
+        return await self._quickly(terminals.change_terminal, id, fields)
+
+    async def end_terminal(self, id: str, /, **fields: Any) -> bool:
+        """False, and nothing done, if it had ended already."""
+        return await self._quickly(terminals.end_terminal, id, fields)
+
+    async def remove_terminal(self, id: str) -> None:
+        await self._quickly(terminals.remove_terminal, id)
 
     async def add_owner(self, owner: Owner) -> None:
         await self._firmly(changes.add_owner, owner)
@@ -237,6 +264,11 @@ class Store:
         rows = self._read(f"{_TURN} {where}", *values)
         with edge(self._path):
             return [_row(*row) for row in rows]
+
+    def _terminals(self, query: str, *values: Any) -> list[TerminalRow]:
+        rows = self._read(query, *values)
+        with edge(self._path):
+            return [terminals.decoded(body) for (body,) in rows]
 
     def _owners(self, where: str, *values: Any) -> list[Owner]:
         rows = self._read(f"SELECT body FROM owners {where}", *values)
