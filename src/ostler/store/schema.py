@@ -2,6 +2,7 @@
 
 import sqlite3
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -95,7 +96,7 @@ def prepare(db: sqlite3.Connection, path: Path, timeout: float) -> None:
     try:
         _check(db, path)
         for text in VERSIONS[_version(db) :]:
-            for statement in text.split(";"):
+            for statement in _statements(text):
                 db.execute(statement)
         db.execute(f"PRAGMA application_id = {APPLICATION}")
         db.execute(f"PRAGMA user_version = {len(VERSIONS)}")
@@ -104,6 +105,17 @@ def prepare(db: sqlite3.Connection, path: Path, timeout: float) -> None:
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
+
+
+def _statements(text: str) -> Iterator[str]:
+    """One at a time: several at once would be a transaction of their own. Triggers have semicolons within."""
+    statement = ""
+    for part in text.split(";"):
+        statement += part + ";"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+    yield statement
 
 
 def _check(db: sqlite3.Connection, path: Path) -> None:
