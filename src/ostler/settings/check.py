@@ -16,6 +16,7 @@ from ostler.settings.keys import NOT_IN_FILES, positive, seconds
 from ostler.words import Limits
 
 Path = tuple[str, ...]
+_ABOVE_ZERO = ("ttl_days", "terminals", "recording_mb")
 
 
 class Where(Struct, frozen=True):
@@ -106,7 +107,7 @@ def _unsound(value: Any, path: Path) -> str:
         return "a command needs a program"
     if path[0] == "state" and not value:
         return "it is empty"
-    if path[0] == "ttl_days" and not (math.isfinite(value) and value > 0):
+    if path[0] in _ABOVE_ZERO and not (math.isfinite(value) and value > 0):
         return "it must be more than 0"
     if path[-1] == "done_pattern" and not _compiles(value):
         return "this is no regular expression"

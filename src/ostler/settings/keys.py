@@ -46,6 +46,8 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     config: Literal["user", "private"] = "user"
     lean: bool = False
     loose: tuple[str, ...] = ()  # agents whose access may be wider than it says (see `Agent.unpromised`)
+    terminals: int = 10  # that may live at once in a session
+    recording_mb: float = 64.0  # what the recording of a terminal may take on disk
 
     # From the environment and flags alone.
     home: str = ""

@@ -42,6 +42,10 @@ _TEMPLATE = """\
 # Agents whose access may be wider than it says (qwen cannot keep its edits inside the folder): (trust)
 #loose = ["qwen"]
 
+# How many terminals may live at once in a session, and the megabytes that a recording may take: (trust)
+#terminals = 10
+#recording_mb = 64
+
 # A model name decides the agent.
 #[models]
 #"gpt-*" = "cursor"
