@@ -49,6 +49,7 @@ def close_for_removal(db: sqlite3.Connection, id: str) -> None:
 
 def delete_session(db: sqlite3.Connection, id: str) -> None:
     db.execute("DELETE FROM sessions WHERE id = ?", (id,))
+    db.execute("DELETE FROM notes WHERE key > ? AND key < ?", (f"once:{id}:", f"once:{id};"))  # see once.py
 
 
 def need_session(db: sqlite3.Connection, id: str) -> Session:

@@ -16,11 +16,15 @@ import msgspec
 
 from ostler.errors import OstlerError
 from ostler.store import changes, terminals
+from ostler.store import once as keys
 from ostler.store.faults import edge
 from ostler.store.files import private_folder, session_folder, typed
+from ostler.store.once import Once
+from ostler.store.rows import TURN, read_session, read_terminal, turn_row
 from ostler.store.schema import connect, prepare
+from ostler.store.watch import Watch
 from ostler.store.writer import Writer
-from ostler.words import EVENT_DECODER, AnyEvent, Envelope, Owner, Session, TerminalRow, Turn, TurnRow, TurnState
+from ostler.words import EVENT_DECODER, AnyEvent, Envelope, Owner, Session, TerminalRow, TurnRow, TurnState
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -28,13 +32,7 @@ T = TypeVar("T")
 _NAME = "ostler.db"
 _READ_TIMEOUT = 5.0  # reads run on the event loop: readers hardly ever wait, and must not wait long
 
-_session = msgspec.json.Decoder(Session).decode
-_turn = msgspec.json.Decoder(Turn).decode
-_envelope = msgspec.json.Decoder(Envelope).decode
-_counters = msgspec.json.Decoder(dict[str, float]).decode
 _owner = msgspec.json.Decoder(Owner).decode
-
-_TURN = "SELECT id, session, state, turn, created_at, owner, ended_at, envelope, counters FROM turns"
 
 
 class Store:
@@ -73,6 +71,11 @@ class Store:
         self._writer.close()
         with self._lock:
             self._reader.close()
+
+    def watch(self) -> Watch:
+        """A reader for those who watch; whoever asked for it closes it."""
+        with edge(self._path):
+            return Watch(self._path, _READ_TIMEOUT)
 
     def __enter__(self) -> "Store":
         return self
@@ -155,6 +158,11 @@ class Store:
         rows = self._read("SELECT value FROM notes WHERE key = ?", key)
         return msgspec.json.decode(rows[0][0]) if rows else None
 
+    def turn_once(self, session: str, once: Once) -> str | None:
+        """The id of the turn that this key began. `exists` if it asked for another."""
+        kept = self.note(keys.note(session, once))
+        return keys.turn_of(msgspec.convert(kept, keys.Kept), once) if kept is not None else None
+
     def data_version(self) -> int:
         """Differs from the last answer once anybody, in any process, has committed something."""
         version: int = self._read("PRAGMA data_version")[0][0]
@@ -184,6 +192,14 @@ class Store:
 
     async def queue_turn(self, row: TurnRow) -> None:
         await self._firmly(changes.queue_turn, row)
+
+    async def begin_turn_once(self, row: TurnRow, once: Once) -> int | str:
+        """As `begin_turn`; or the id of the turn that this key began before. `exists` if it asked for another."""
+        return await self._firmly(keys.begin_turn, row, once)
+
+    async def queue_turn_once(self, row: TurnRow, once: Once) -> str | None:
+        """As `queue_turn`; or the id of the turn that this key began before."""
+        return await self._firmly(keys.queue_turn, row, once)
 
     async def claim_turn(self, id: str, owner: str) -> int | None:
         """Begins a queued turn if it is its session's next and nothing runs: the seq of its first event, or None."""
@@ -258,17 +274,17 @@ class Store:
     def _sessions(self, where: str, *values: Any) -> list[Session]:
         rows = self._read(f"SELECT body FROM sessions {where}", *values)
         with edge(self._path):
-            return [_session(body) for (body,) in rows]
+            return [read_session(body) for (body,) in rows]
 
     def _turns(self, where: str, *values: Any) -> list[TurnRow]:
-        rows = self._read(f"{_TURN} {where}", *values)
+        rows = self._read(f"{TURN} {where}", *values)
         with edge(self._path):
-            return [_row(*row) for row in rows]
+            return [turn_row(*row) for row in rows]
 
     def _terminals(self, query: str, *values: Any) -> list[TerminalRow]:
         rows = self._read(query, *values)
         with edge(self._path):
-            return [terminals.decoded(body) for (body,) in rows]
+            return [read_terminal(body) for (body,) in rows]
 
     def _owners(self, where: str, *values: Any) -> list[Owner]:
         rows = self._read(f"SELECT body FROM owners {where}", *values)
@@ -288,30 +304,6 @@ class Store:
                 shutil.rmtree(session_folder(self.folder, id))
             except FileNotFoundError:
                 pass
-
-
-def _row(
-    id: str,
-    session: str,
-    state: TurnState,
-    turn: bytes,
-    created_at: float,
-    owner: str | None,
-    ended_at: float | None,
-    envelope: bytes | None,
-    counters: bytes | None,
-) -> TurnRow:
-    return TurnRow(
-        id=id,
-        session=session,
-        state=state,
-        turn=_turn(turn),
-        created_at=created_at,
-        owner=owner,
-        ended_at=ended_at,
-        envelope=_envelope(envelope) if envelope else None,
-        counters=_counters(counters) if counters else None,
-    )
 
 
 def _private_file(path: Path) -> None:

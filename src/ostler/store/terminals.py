@@ -76,10 +76,6 @@ def select(session: str | None, live: bool) -> tuple[str, tuple[str, ...]]:
     return f"SELECT body FROM terminals {where}ORDER BY n DESC", (session,) if session is not None else ()
 
 
-def decoded(body: bytes) -> TerminalRow:
-    return _row(body)
-
-
 _LIVE = "SELECT body FROM terminals WHERE state = 'live'"
 
 
