@@ -28,9 +28,13 @@ _BEFORE: dict[TurnState, tuple[TurnState, ...]] = {
 # -- sessions ---------------------------------------------------------------------------------------
 
 
-def add_session(db: sqlite3.Connection, session: Session) -> None:
+def add_session(db: sqlite3.Connection, session: Session, unique: bool) -> None:
+    """`exists` for an id that is taken; with `unique` for a name too."""
     if db.execute("SELECT 1 FROM sessions WHERE id = ?", (session.id,)).fetchone():
         raise OstlerError("exists", f"Session {session.id} exists already")
+    if unique and session.name and db.execute("SELECT 1 FROM sessions WHERE name = ?", (session.name,)).fetchone():
+        hint = f"Go on with --session {session.name}, or choose another name"
+        raise OstlerError("exists", f"there is a session named {session.name!r} already", hint)
     _save(db, session)
 
 

@@ -170,8 +170,9 @@ class Store:
 
     # -- writing ------------------------------------------------------------------------------------
 
-    async def add_session(self, session: Session) -> None:
-        await self._firmly(changes.add_session, session)
+    async def add_session(self, session: Session, *, unique: bool = False) -> None:
+        """`exists` for an id that is taken; with `unique` for the name of another one too."""
+        await self._firmly(changes.add_session, session, unique)
 
     async def change_session(self, id: str, /, **fields: Any) -> Session:
         """The session as it is now. `state` follows from the turns: only "closed" and "idle" can be asked for."""

@@ -5,7 +5,7 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Self
@@ -15,7 +15,7 @@ from ostler.errors import OstlerError
 from ostler.process import Warden, raise_fd_limit
 from ostler.settings import Settings
 from ostler.store import Redactor, Store
-from ostler.words import Access, AnyEvent, Envelope, Launch, Limits, Problem, Session, Turn
+from ostler.words import Access, AnyEvent, Envelope, Launch, Limits, Outcome, Problem, Session, Turn, TurnRow
 from ostler.work.adopt import found
 from ostler.work.carry import Attempt, Stop
 from ostler.work.command import COMMAND
@@ -23,11 +23,12 @@ from ostler.work.environment import secrets
 from ostler.work.owner import OwnerDesk, alive, ask_owner, end_orphaned_turns, end_unwatched
 from ostler.work.prepare import NotesCache, Setup, check_folder
 from ostler.work.probe import AgentReport, report
-from ostler.work.sessions import LiveSession, choose, expires, new_session_id
+from ostler.work.sessions import LiveSession, Prepared, choose, expires, new_session_id
 from ostler.work.turn import TurnRun
 
 _POLL = 0.05
 _PATIENCE = 1.0
+_CLOSING = "ostler is closing"
 
 
 class Ostler:
@@ -39,6 +40,8 @@ class Ostler:
         self._warden: asyncio.Task[Warden] | None = None
         self._running: dict[str, tuple[TurnRun, asyncio.Task[Envelope]]] = {}
         self._in_line: dict[str, Stop] = {}
+        self._begun: set[asyncio.Task[None]] = set()  # turns that go on though nobody reads them
+        self._closing = False
         self._abandoned: set[str] = set()  # turns whose end could not be written
         self.last_exec: Envelope | None = None
 
@@ -61,9 +64,13 @@ class Ostler:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
+        self._closing = True
         for run, _ in self._running.values():
-            run.cancel("ostler is closing")
-        await asyncio.gather(*(task for _, task in self._running.values()), return_exceptions=True)
+            run.cancel(_CLOSING)
+        for stop in self._in_line.values():
+            stop.wish(Problem(kind="cancelled", message=_CLOSING))
+        tasks = (*(task for _, task in self._running.values()), *self._begun)
+        await asyncio.gather(*tasks, return_exceptions=True)
         try:
             if self._warden is not None and (warden := await _started(self._warden)) is not None:
                 await warden.close()
@@ -128,6 +135,13 @@ class Ostler:
             raise OstlerError("bad_request", f"{key!r} could be any of {ids}", "Give more of the id")
         return exact[0] if exact else found[0]
 
+    def find_turn(self, id: str) -> TurnRow:
+        """By its id. Raises not_found."""
+        row = self.store.turn(id)
+        if row is None:
+            raise OstlerError("not_found", f"there is no turn {id!r}")
+        return row
+
     def _named(self, name: str) -> bool:
         return any(row.name == name for row in self.store.find(name))
 
@@ -177,12 +191,23 @@ class Ostler:
         await self.end_orphaned_turns()
         waiting = [turn for turn in self.store.running_turns() if turn.session == row.id]
         for turn in waiting:
-            owner = self.store.owner(turn.owner) if turn.owner else None
-            if turn.owner == self.desk.id:
-                self._cancel_turn(turn.id)
-            elif owner is not None and alive(owner):
-                await ask_owner(owner, {"op": "cancel", "turn": turn.id})
+            await self._tell_owner_to_cancel(turn)
         return bool(waiting)
+
+    async def cancel_turn(self, id: str) -> TurnRow:
+        """Tells the owner of this turn to cancel it; the turn as it is then. One that has ended is left alone."""
+        await self.end_orphaned_turns()
+        turn = self.find_turn(id)
+        if turn.state != "ended":
+            await self._tell_owner_to_cancel(turn)
+        return self.find_turn(id)
+
+    async def _tell_owner_to_cancel(self, turn: TurnRow) -> None:
+        owner = self.store.owner(turn.owner) if turn.owner else None
+        if turn.owner == self.desk.id:
+            self._cancel_turn(turn.id)
+        elif owner is not None and alive(owner):
+            await ask_owner(owner, {"op": "cancel", "turn": turn.id})
 
     def cancel_all(self) -> bool:
         """Cancels every turn of this process, those in line too. False: there is none."""
@@ -198,6 +223,14 @@ class Ostler:
             for row in old:
                 await self.store.remove_session(row.id)
         return old
+
+    async def remove(self, key: str) -> Session:
+        """Ends the session's terminals and removes it with its files. `busy` while a turn of it lives."""
+        row = self.find(key)
+        await self.end_orphaned_turns()
+        await self.store.change_session(row.id, state="closed")  # from here on nobody begins anything in it
+        await self.store.remove_session(row.id)
+        return row
 
     async def adopt(self, agent_name: str) -> list[Session]:
         """Makes sessions of the conversations that a CLI already keeps; those known are left alone."""
@@ -249,9 +282,8 @@ class Ostler:
             limits=limits or Limits(first_record=None, idle=None),
         )
         environ = {**self.setup.environ, **(env or {})}
-        attempt = _command_attempt(turn, argv, environ)
         live = LiveSession(self, row, stored=False)
-        events = live.carry(attempt)
+        events = live.carry(Prepared(attempt=_command_attempt(turn, argv, environ)))
         try:
             async with aclosing(events):
                 async for event in events:
@@ -275,7 +307,20 @@ class Ostler:
         task = asyncio.create_task(run.run())
         self._running[run.turn.id] = run, task
         task.add_done_callback(lambda task: self._untrack(run.turn.id, task))
+        if self._closing:
+            run.cancel(_CLOSING)
         return task
+
+    def own(self, work: Coroutine[Any, Any, None]) -> None:
+        """A task that this Ostler waits for when it closes: what it does goes on though nobody awaits it."""
+        task = asyncio.create_task(work)
+        self._begun.add(task)
+        task.add_done_callback(self._disown)
+
+    def _disown(self, task: "asyncio.Task[None]") -> None:
+        self._begun.discard(task)
+        if not task.cancelled():
+            task.exception()  # a turn that could not be ended is in `_abandoned`; nothing else is raised
 
     def _untrack(self, turn_id: str, task: "asyncio.Task[Envelope]") -> None:
         self._running.pop(turn_id, None)
@@ -291,6 +336,8 @@ class Ostler:
     async def wait_in_line(self, turn: Turn) -> int:
         """Waits until a queued turn may begin; the next seq. A cancel ends it as cancelled."""
         stop = self._in_line[turn.id] = Stop()
+        if self._closing:
+            stop.wish(Problem(kind="cancelled", message=_CLOSING))
         try:
             while stop.problem is None:
                 version = self.store.data_version()
@@ -300,8 +347,8 @@ class Ostler:
                     return next_seq
                 await self._change_since(version, stop)
             raise OstlerError("cancelled", "cancelled while it waited for the session")
-        except BaseException:
-            await self._leave_line(turn)
+        except BaseException as error:
+            await self.give_up(turn, error)
             raise
         finally:
             del self._in_line[turn.id]
@@ -314,11 +361,16 @@ class Ostler:
                 return
             await asyncio.sleep(_POLL)
 
-    async def _leave_line(self, turn: Turn) -> None:
+    async def give_up(self, turn: Turn, error: BaseException) -> None:
+        """Ends a stored turn that nobody will carry, for this reason."""
         row = self.store.turn(turn.id)
-        if row is not None:
-            waited = Problem(kind="cancelled", message="cancelled while it waited for the session")
-            await end_unwatched(self.store, row, "cancelled", waited)
+        if row is None:
+            return
+        problem = Problem(kind="cancelled", message="cancelled while it waited for the session")
+        if isinstance(error, OstlerError):
+            problem = Problem(kind=error.kind, message=error.message, hint=error.hint, retry_at=error.retry_at)
+        outcome: Outcome = "cancelled" if problem.kind == "cancelled" else "failed"
+        await end_unwatched(self.store, row, outcome, problem)
 
     def _cancel_turn(self, turn_id: str) -> bool:
         if turn_id in self._running:
