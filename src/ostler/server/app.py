@@ -16,11 +16,15 @@ from ostler.server.pages import Pages
 from ostler.server.people import People, Person
 from ostler.server.problems import on_error
 from ostler.server.routes_meta import About, meta
+from ostler.server.routes_terminals import terminals
+from ostler.server.sockets import sockets
 from ostler.server.uploads import Uploads
 from ostler.work import Ostler
 
 ROUTERS: tuple[Router, ...] = (
     meta,
+    terminals,
+    sockets,
 )  # fmt: skip
 
 
