@@ -1,5 +1,7 @@
 """What the emulator does with what programs send: a table of whole rows, cursor and replies."""
 
+from socket import gethostname
+
 import pyghostty
 import pytest
 
@@ -82,7 +84,12 @@ REPLIES = [
 
 TOLD = [
     ("title", b"\x1b]2;one\x07\x1b]0;two\x1b\\", Facts(title="two")),
-    ("folder", b"\x1b]7;file://host/tmp/a%20b\x07", Facts(cwd="/tmp/a b")),
+    ("folder", b"\x1b]7;file://localhost/tmp/a%20b\x07", Facts(cwd="/tmp/a b")),
+    ("folder of this machine", f"\x1b]7;file://{gethostname()}/tmp\x07".encode(), Facts(cwd="/tmp")),
+    ("folder as kitty tells it", b"\x1b]7;kitty-shell-cwd:///tmp/a b%20\x07", Facts(cwd="/tmp/a b%20")),
+    ("folder of another machine", b"\x1b]7;file://elsewhere.example/tmp\x07", None),
+    ("title that acts", "\x1b]2;a\u202eb\u0085c\x07".encode(), Facts(title="abc")),
+    ("the same title twice", b"\x1b]2;\x07\x1b]2;\x07", None),
     ("bells", b"\x07\x07a\x07", Facts(bells=3)),
     ("progress", b"\x1b]9;4;1;50\x07", Facts(progress=Progress("set", 50))),
     ("progress without end", b"\x1b]9;4;3\x07", Facts(progress=Progress("indeterminate"))),
@@ -145,9 +152,9 @@ def test_replies(emulator: Emulator, data: bytes, reply: bytes) -> None:
 
 
 @pytest.mark.parametrize(("data", "facts"), [case[1:] for case in TOLD], ids=[case[0] for case in TOLD])
-def test_told_once(emulator: Emulator, data: bytes, facts: Facts) -> None:
+def test_told_once(emulator: Emulator, data: bytes, facts: Facts | None) -> None:
     emulator.feed(data)
-    assert [emulator.facts(), emulator.facts()] == [facts, Facts()]
+    assert [emulator.facts(), emulator.facts()] == [facts, None]
 
 
 @pytest.mark.parametrize(("data", "modes"), [case[1:] for case in MODES], ids=[case[0] for case in MODES])

@@ -26,6 +26,8 @@ class Heard(Protocol):
 
     def reply(self, data: bytes) -> None: ...
     def bell(self) -> None: ...
+    def titled(self) -> None: ...
+    def moved(self) -> None: ...
     def note(self, title: str, body: str) -> None: ...
     def progress(self, state: int, percent: int) -> None: ...
     def unknown(self, content: bytes) -> None: ...
@@ -151,6 +153,16 @@ def _bell(_: Any, heard: Any) -> None:
     ffi.from_handle(heard).bell()
 
 
+@ffi.callback("GhosttyTerminalTitleChangedFn")  # type: ignore[untyped-decorator]
+def _titled(_: Any, heard: Any) -> None:
+    ffi.from_handle(heard).titled()
+
+
+@ffi.callback("GhosttyTerminalPwdChangedFn")  # type: ignore[untyped-decorator]
+def _moved(_: Any, heard: Any) -> None:
+    ffi.from_handle(heard).moved()
+
+
 @ffi.callback("GhosttyTerminalDesktopNotificationFn")  # type: ignore[untyped-decorator]
 def _note(_: Any, heard: Any, note: Any) -> None:
     ffi.from_handle(heard).note(text_of(note.title), text_of(note.body))
@@ -192,6 +204,8 @@ def _version(_: Any, heard: Any) -> Any:
 CALLBACKS = {
     "WRITE_PTY": _reply,
     "BELL": _bell,
+    "TITLE_CHANGED": _titled,
+    "PWD_CHANGED": _moved,
     "DESKTOP_NOTIFICATION": _note,
     "PROGRESS_REPORT": _progress,
     "UNKNOWN_SEQUENCE": _unknown,
