@@ -1,0 +1,188 @@
+"""Where a viewer stands in a terminal's stream and what it gets next: decisions only, nothing is awaited.
+
+Two kinds of credit hold it back. Bytes stop at HIGH unacknowledged ones and go on at LOW. A further snapshot
+waits until the one before was acknowledged, unless both are small. So a viewer that takes nothing costs nothing.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable
+
+from ostler.errors import OstlerError
+from ostler.terminal import viewing
+from ostler.terminal.display import Display
+from ostler.terminal.log import unfinished
+from ostler.terminal.screen_words import Facts
+from ostler.terminal.shot import Shot
+from ostler.terminal.viewing import HIGH, LOW, Frame, Shown, told
+
+PACE = 0.02  # seconds between two bursts of bytes; the first after a pause goes at once
+SHOT_PAUSE = 0.1  # between two snapshots
+CALM = 0.3  # without output: who got a snapshot without history in a flood gets one with it now
+CHUNK = 32 * 1024
+FOREVER = math.inf
+
+
+class Walk:
+    """The walk of one viewer over the log. `wake` is called when `next` has something new to say by itself."""
+
+    def __init__(self, display: Display, offset: int | None, wake: Callable[[], None]) -> None:
+        self._display, self._wake = display, wake
+        self.resumed = offset is not None and display.can_resume(offset)
+        self.begun = self.resumed  # it has got what its screen begins with
+        self.over = False  # the end was told
+        self.hungry = False  # it waits for output and for nothing else
+        self._cursor = self._base = self._most = offset if self.resumed and offset is not None else 0
+        self._stalled = False
+        self._weight = 0  # of what was sent before `base` and is not acknowledged
+        self._resizes = display.resizes
+        self._alternate = display.modes.alternate  # when it leaves that, it knows nothing of what lay below
+        self._facts = display.now if self.resumed else Facts()
+        self._wants: bool | None = None if self.resumed else True  # a snapshot, with history or without
+        self._look: asyncio.Task[Shot] | None = None
+        self._shallow = False  # its snapshot was without history
+        self._look_at = self._free_at = 0.0
+        self._burst = 0  # the offset up to which bytes go without a pause
+
+    # -- what is heard -----------------------------------------------------------------------------------
+
+    def ack(self, offset: int) -> None:
+        """Everything before `offset` was shown. Going back changes nothing, going ahead is `bad_request`."""
+        if not 0 <= offset <= self._most:
+            hint = "Acknowledge the offset after the last byte that was shown, or that of a snapshot"
+            raise OstlerError("bad_request", f"offset {offset} was never sent, {self._most} was", hint)
+        if offset >= self._base:
+            self._base, self._weight = min(offset, self._cursor), 0
+
+    def refresh(self) -> None:
+        """A snapshot is wanted."""
+        self._wants = True
+
+    def tell(self, facts: Facts) -> None:
+        """For viewers; waits, joined, until it can be sent."""
+        self._facts = Facts(
+            bells=self._facts.bells + facts.bells,
+            title=self._facts.title if facts.title is None else facts.title,
+            cwd=self._facts.cwd if facts.cwd is None else facts.cwd,
+            progress=facts.progress or self._facts.progress,
+        )
+        if self._alternate and facts.modes and not facts.modes.alternate:
+            self._wants = True
+
+    # -- what is sent ------------------------------------------------------------------------------------
+
+    def next(self, now: float) -> Frame | float:
+        """The next frame, or when to ask again: at this time, or FOREVER for when something happens."""
+        self.hungry = False
+        if self._wants is None and not self._is_stalled() and self._lags():
+            self._wants = False
+        if self._wants is not None:
+            return self._snapshot(now)
+        if self._is_stalled():
+            return FOREVER
+        return self._stream(now)
+
+    def _is_stalled(self) -> bool:
+        unseen = self._cursor - self._base
+        self._stalled = unseen >= HIGH or (self._stalled and unseen > LOW)
+        return self._stalled
+
+    def _lags(self) -> bool:
+        """What it would need next is gone, or would take longer than a snapshot."""
+        log = self._display.log
+        far = log.end - self._cursor > 2 * HIGH
+        return far or self._cursor < log.start or self._display.forgot(self._resizes)
+
+    def _snapshot(self, now: float) -> Frame | float:
+        if self._look is None:
+            if self._weight + self._cursor - self._base >= HIGH:
+                return FOREVER  # until it acknowledges
+            if now < self._look_at:
+                return self._look_at
+            self._look = self._display.look(history=self._wants is True)
+            self._look.add_done_callback(lambda _: self._wake())
+        if not self._look.done():
+            return FOREVER
+        shot, self._look = self._look.result(), None
+        self._take(shot)
+        self._look_at = now + SHOT_PAUSE
+        return shot.frame
+
+    def _take(self, shot: Shot) -> None:
+        shown = shot.shown
+        self.begun = True
+        self._weight += self._cursor - self._base + len(shown.vt)
+        self._cursor = self._base = self._burst = shown.offset
+        self._most = max(self._most, shown.offset)
+        self._resizes, self._alternate, self._shallow = shot.resizes, shown.alternate, not shot.history
+        self._facts = news(self._display.now, shown, self._facts.bells)
+        left = self._alternate and not self._display.modes.alternate
+        self._wants = True if left else None
+
+    def _stream(self, now: float) -> Frame | float:
+        """Facts, bytes, resizes and the end, as they come."""
+        gone, log = self._display.gone, self._display.log
+        resize = self._display.resize_after(self._resizes)
+        stop = resize.offset if resize else log.end
+        if self._cursor >= stop and not (resize or gone or self._facts != Facts()):
+            return self._idle(now)
+        if self._cursor >= self._burst:
+            if now < self._free_at and not gone:
+                return self._free_at
+            self._burst = log.end
+        if self._facts != Facts():
+            return self._sent(now, self._told_facts())
+        if self._cursor < stop:
+            data = self._piece(stop, whole=resize is None and gone is None)
+            return self._sent(now, self._bytes(data)) if data else self._idle(now)
+        if resize:
+            self._resizes += 1
+            size = resize.size
+            return self._sent(now, told(viewing.Resized(cols=size.cols, rows=size.rows, offset=resize.offset)))
+        assert gone
+        self.over = True
+        return told(gone)
+
+    def _idle(self, now: float) -> float:
+        """Nothing to send: the time for the history that was left out in the flood."""
+        self.hungry = True
+        if not self._shallow:
+            return FOREVER
+        calm_at = self._display.grown_at + CALM
+        if now < calm_at:
+            return calm_at
+        self._wants = True
+        return now
+
+    def _piece(self, stop: int, whole: bool) -> bytes:
+        """Bytes up to `stop`, as many as may go at once. Half a character waits for its other half."""
+        room = min(CHUNK, HIGH - (self._cursor - self._base))
+        _, data = self._display.log.read(self._cursor, min(room, stop - self._cursor))
+        if whole or self._cursor + len(data) < stop:
+            return data[: len(data) - unfinished(data)]
+        return data
+
+    def _bytes(self, data: bytes) -> bytes:
+        offset = self._cursor
+        self._cursor += len(data)
+        self._most = max(self._most, self._cursor)
+        return viewing.output(offset, data)
+
+    def _told_facts(self) -> str:
+        facts, self._facts = self._facts, Facts()
+        return told(viewing.Facts(title=facts.title, cwd=facts.cwd, progress=facts.progress, bells=facts.bells))
+
+    def _sent(self, now: float, frame: Frame) -> Frame:
+        self._free_at = now + PACE
+        return frame
+
+
+def news(now: Facts, shown: Shown, bells: int) -> Facts:
+    """What was told after a snapshot was made, and bells."""
+    progress = None if now.progress == "none" else now.progress
+    return Facts(
+        bells=bells,
+        title=None if now.title == shown.title else now.title,
+        cwd=None if now.cwd == shown.cwd else now.cwd,
+        progress=None if progress == shown.progress else now.progress,
+    )
