@@ -140,6 +140,7 @@ def test_every_field_can_be_set(place: Place) -> None:
         lean = true
         terminals = 3
         recording_mb = 0.5
+        port = 8080
         [models]
         "gpt-*" = "cursor"
         [env]
@@ -184,6 +185,7 @@ def test_every_field_can_be_set(place: Place) -> None:
         lean=True,
         terminals=3,
         recording_mb=0.5,
+        port=8080,
         models={"gpt-*": "cursor"},
         env={"CI": "1"},
         commands={
@@ -230,6 +232,7 @@ def test_every_variable(place: Place) -> None:
         "OSTLER_LEAN": "1",
         "OSTLER_TERMINALS": "4",
         "OSTLER_RECORDING_MB": "1.5",
+        "OSTLER_PORT": "8081",
         "OSTLER_ONLY": "script",
         "OSTLER_SCENARIO": "s.toml",
     }
@@ -248,6 +251,7 @@ def test_every_variable(place: Place) -> None:
         lean=True,
         terminals=4,
         recording_mb=1.5,
+        port=8081,
         only="script",
         scenario=os.path.abspath("s.toml"),
         home=f"{place.project}/.ostler",
@@ -295,6 +299,8 @@ def test_every_variable(place: Place) -> None:
         ("ttl_days = nan", 1, "ttl_days: it must be more than 0", ""),
         ("terminals = 0", 1, "terminals: it must be more than 0", ""),
         ("recording_mb = -1", 1, "recording_mb: it must be more than 0", ""),
+        ("port = 65536", 1, "port: a port is a number from 1 to 65535, or 0 for any", ""),
+        ("port = -1", 1, "port: a port is a number from 1 to 65535, or 0 for any", ""),
         ("state = ''", 1, "state: it is empty", ""),
         ("[profiles.p]\n\ndone_pattern = '('", 3, "profiles.p.done_pattern: this is no regular expression", ""),
         ("a = 1\nb = = 2", 2, "Invalid value", "Mend that line: the file is TOML"),
@@ -329,6 +335,7 @@ def test_not_utf8(place: Place) -> None:
         ("OSTLER_LEAN", "maybe", "OSTLER_LEAN: lean: 'maybe' is neither 1 nor 0"),
         ("OSTLER_TTL_DAYS", "week", "OSTLER_TTL_DAYS: ttl_days: 'week' is no number"),
         ("OSTLER_TERMINALS", "many", "OSTLER_TERMINALS: terminals: 'many' is no number"),
+        ("OSTLER_PORT", "http", "OSTLER_PORT: port: 'http' is no number"),
         ("OSTLER_TTL_DAYS", "-1", "OSTLER_TTL_DAYS: ttl_days: it must be more than 0"),
         (
             "OSTLER_TIMEOUT",
@@ -462,7 +469,7 @@ def test_every_key_is_judged(place: Place) -> None:
     (notice,) = place.load(trusted=False).notices
     assert notice == (
         f"{path} is not trusted: access, tools_allowed, env_pass, env, state, ttl_days, config, lean, loose, "
-        "terminals, recording_mb, commands, profiles.reviewer.access, profiles.reviewer.tools_allowed ignored. "
+        "terminals, recording_mb, port, commands, profiles.reviewer.access, profiles.reviewer.tools_allowed ignored. "
         "Read it, then run `ostler trust`"
     )
 

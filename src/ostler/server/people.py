@@ -89,7 +89,9 @@ class People:
 
     def sign(self, purpose: Purpose, rights: Rights, name: str, seconds: float) -> str:
         self.refresh()
-        statement = Statement(purpose, rights, clean_name(name), self._now() + seconds, secrets.token_hex(16))
+        statement = Statement(
+            purpose, rights, clean_name(name), float(int(self._now() + seconds)), secrets.token_hex(8)
+        )
         body = _packed(msgspec.json.encode(statement))
         return f"{body}.{self._mac(body)}"
 

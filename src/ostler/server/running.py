@@ -3,20 +3,127 @@
 import asyncio
 import contextlib
 import logging
+import os
+import signal
 import socket
-from collections.abc import AsyncIterator, Iterator
-from typing import Any
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
 import uvicorn
+from msgspec import Struct
 
-from ostler.server.app import Site
+from ostler.errors import OstlerError
+from ostler.server.app import Site, build
 from ostler.server.connection import SETTINGS
-from ostler.server.ports import Listening, listen
+from ostler.server.door import door_of
+from ostler.server.lock import ServerLock, Serves
+from ostler.server.ports import LOOPBACK, Listening, checked_host, listen, who_listens
+from ostler.settings import Settings
+from ostler.work import Ostler
 
-__all__ = ["Listening", "Serving", "listen", "serving"]
+__all__ = ["Listening", "Plan", "Serving", "listen", "serve", "serving"]
 
 GRACE = 3.0  # seconds for answers under way when the server stops
+DEADLINE = 15.0  # seconds after which a server that was told to stop is gone whatever happens
 _KEY_LOOK = 1.0
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What `ostler up` was asked for."""
+
+    folder: str
+    host: str = LOOPBACK
+    port: int | None = None  # None: the last one if it is free, else any
+    expose: bool = False
+    allowed: tuple[str, ...] = ()  # further URLs under which we are reached
+
+
+async def serve(settings: Settings, environ: Mapping[str, str], plan: Plan, ready: Callable[[Serves], None]) -> None:
+    """Serves until a signal comes. Raises `bad_request` if the port or the state folder is taken."""
+    host = checked_host(plan.host, plan.expose)
+    lock = ServerLock(settings.home)
+    try:
+        listening = _listen(host, plan.port or settings.port, lock.last.port if lock.last else 0)
+        try:
+            lock.write(Serves(pid=os.getpid(), port=listening.port))
+            with stopped_by_signals() as stop:
+                await _serve(settings, environ, plan, listening, lock, ready, stop)
+        finally:
+            listening.close()
+    finally:
+        lock.release()
+
+
+async def _serve(
+    settings: Settings,
+    environ: Mapping[str, str],
+    plan: Plan,
+    listening: Listening,
+    lock: ServerLock,
+    ready: Callable[[Serves], None],
+    stop: asyncio.Event,
+) -> None:
+    door = door_of(listening.addresses, listening.port, plan.allowed)
+    async with Ostler(settings, environ, "up") as ostler:
+        site = build(ostler, door, folder=plan.folder)
+        async with serving(site, listening) as running:
+            url = f"http://{_shown(listening.addresses[0])}:{listening.port}"
+            serves = Serves(pid=os.getpid(), port=listening.port, url=url, started_at=time.time())
+            lock.write(serves)
+            ready(serves)
+            await _first(running, stop)
+
+
+def _listen(host: str, wanted: int, last: int) -> Listening:
+    for port in dict.fromkeys((wanted,) if wanted else (last, 0)):
+        try:
+            return listen(host, port)
+        except OSError as error:
+            if wanted or port == 0:
+                raise _not_bound(host, port, error) from error
+    raise AssertionError("a free port is always tried")
+
+
+def _not_bound(host: str, port: int, error: OSError) -> OstlerError:
+    who = who_listens(port) if port else ""
+    by = f" by {who}" if who else ""
+    message = f"port {port} is taken{by}" if port else f"{host} cannot be listened on"
+    hint = "Choose another --port, or leave it out" if port else ""
+    return OstlerError("bad_request", f"{message}: {error.strerror}", hint)
+
+
+def _shown(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
+
+
+@contextlib.contextmanager
+def stopped_by_signals() -> Iterator[asyncio.Event]:
+    """The event is set by the first INT, TERM or HUP; the second one, or the deadline, ends us at once."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    timers: list[asyncio.TimerHandle] = []
+
+    def told() -> None:
+        if stop.is_set():
+            os._exit(130)  # the warden ends what still runs
+        stop.set()
+        timers.append(loop.call_later(DEADLINE, _give_up))
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in numbers:
+        loop.add_signal_handler(number, told)
+    try:
+        yield stop
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+        for timer in timers:
+            timer.cancel()
+
+
+def _give_up() -> None:
+    print(f"ostler: the server did not end within {DEADLINE:.0f} s and is ended", file=sys.stderr, flush=True)
+    os._exit(1)
 
 
 class Serving(uvicorn.Server):
@@ -84,7 +191,8 @@ async def _watch_key(site: Site) -> None:
 
 
 def quiet_logs() -> None:
-    """Only what somebody should look at. Refused connections are an answer, not an error of ours."""
+    """To stderr, and only what somebody should look at: a refused connection is an answer, no fault of ours."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     for name in ("uvicorn.error", "websockets", "asyncio"):
         logging.getLogger(name).setLevel(logging.ERROR)
     logging.getLogger("uvicorn.error").addFilter(_is_news)
@@ -92,10 +200,3 @@ def quiet_logs() -> None:
 
 def _is_news(record: logging.LogRecord) -> bool:
     return "without completing" not in str(record.msg)
-
-
-def told_to(stream: Any) -> None:
-    """Log lines go to this stream."""
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    logging.getLogger().addHandler(handler)

@@ -104,6 +104,7 @@ VARIABLES: dict[str, Path] = {
     "OSTLER_LOOSE": ("loose",),
     "OSTLER_TERMINALS": ("terminals",),
     "OSTLER_RECORDING_MB": ("recording_mb",),
+    "OSTLER_PORT": ("port",),
     "OSTLER_ONLY": ("only",),
     "OSTLER_SCENARIO": ("scenario",),
 }

@@ -46,6 +46,9 @@ _TEMPLATE = """\
 #terminals = 10
 #recording_mb = 64
 
+# The port of `ostler up`; 0: the last one if it is free, else any: (trust)
+#port = 0
+
 # A model name decides the agent.
 #[models]
 #"gpt-*" = "cursor"
