@@ -56,6 +56,7 @@ class Display:
         self.resizes = 0  # how many there were
         self.now = Facts()  # the last title, folder and progress
         self.left_at = 0  # the offset by which the alternate screen was last left
+        self.sure_at: int | None = 0  # from here on viewers were exact; None: not now
         self.notices: deque[str] = deque(maxlen=50)
         self.gone: Gone | None = None  # set when everything has ended
         self.final: Snapshot | None = None  # the last screen, with history
@@ -109,6 +110,7 @@ class Display:
         """Takes effect after all that the log has."""
         self.flush()
         self.size = size
+        self.sure_at = None
         self.resizes += 1
         self._sizes.append(Resized(self.log.end, size))
         if len(self._sizes) > SIZES:
@@ -128,8 +130,9 @@ class Display:
     def can_resume(self, offset: int) -> bool:
         """Whether a viewer that has seen everything before `offset` needs nothing but what follows."""
         resized = bool(self._sizes) and self._sizes[-1].offset >= offset
-        oldest = max(self.log.start, self.log.end - 2 * HIGH, self.left_at)
-        return oldest <= offset <= self.log.end and not resized
+        if resized or self.sure_at is None:
+            return False
+        return max(self.log.start, self.log.end - 2 * HIGH, self.left_at, self.sure_at) <= offset <= self.log.end
 
     @property
     def _forgotten(self) -> int:
@@ -207,10 +210,15 @@ class Display:
     async def _shot(self, history: bool) -> Shot:
         resizes = self.resizes
         try:
-            return shot_of(await self.snapshot(history), resizes, history)
+            shot = shot_of(await self.snapshot(history), resizes, history)
         except OstlerError as error:
             self.notices.append(f"no snapshot: {error}")
-            return self._blank()
+            shot = self._blank()
+        if not shot.history:
+            self.sure_at = None
+        elif self.sure_at is None and resizes == self.resizes:
+            self.sure_at = shot.shown.offset
+        return shot
 
     def _blank(self) -> Shot:
         """An empty screen, from which on the last bytes of the log are shown."""

@@ -1,5 +1,7 @@
 """Where a viewer stands in a terminal's stream and what it gets next: decisions only, nothing is awaited.
 
+Bytes keep a screen exact until it is resized; then, and after a flood, a snapshot makes it so again.
+
 Two kinds of credit hold it back. Bytes stop at HIGH unacknowledged ones and go on at LOW. A further snapshot
 waits until the one before was acknowledged, unless both are small. So a viewer that takes nothing costs nothing.
 """
@@ -10,7 +12,7 @@ from collections.abc import Callable
 
 from ostler.errors import OstlerError
 from ostler.terminal import viewing
-from ostler.terminal.display import Display
+from ostler.terminal.display import Display, Resized
 from ostler.terminal.log import unfinished
 from ostler.terminal.screen_words import Facts
 from ostler.terminal.shot import Shot
@@ -18,7 +20,7 @@ from ostler.terminal.viewing import HIGH, LOW, Frame, Shown, told
 
 PACE = 0.02  # seconds between two bursts of bytes; the first after a pause goes at once
 SHOT_PAUSE = 0.1  # between two snapshots
-CALM = 0.3  # without output: who got a snapshot without history in a flood gets one with it now
+EXACT = 0.3  # how long a screen may be inexact: without history after a flood, or wrapped by the viewer's own rules
 CHUNK = 32 * 1024
 FOREVER = math.inf
 
@@ -40,7 +42,7 @@ class Walk:
         self._facts = display.now if self.resumed else Facts()
         self._wants: bool | None = None if self.resumed else True  # a snapshot, with history or without
         self._look: asyncio.Task[Shot] | None = None
-        self._shallow = False  # its snapshot was without history
+        self._inexact_since: float | None = None
         self._look_at = self._free_at = 0.0
         self._burst = 0  # the offset up to which bytes go without a pause
 
@@ -106,6 +108,7 @@ class Walk:
         shot, self._look = self._look.result(), None
         self._take(shot)
         self._look_at = now + SHOT_PAUSE
+        self._inexact_since = None if shot.history else now
         return shot.frame
 
     def _take(self, shot: Shot) -> None:
@@ -114,7 +117,7 @@ class Walk:
         self._weight += self._cursor - self._base + len(shown.vt)
         self._cursor = self._base = self._burst = shown.offset
         self._most = max(self._most, shown.offset)
-        self._resizes, self._alternate, self._shallow = shot.resizes, shown.alternate, not shot.history
+        self._resizes, self._alternate = shot.resizes, shown.alternate
         self._facts = news(self._display.now, shown, self._facts.bells)
         left = self._alternate and not self._display.modes.alternate
         self._wants = True if left else None
@@ -136,21 +139,21 @@ class Walk:
             data = self._piece(stop, whole=resize is None and gone is None)
             return self._sent(now, self._bytes(data)) if data else self._idle(now)
         if resize:
-            self._resizes += 1
-            size = resize.size
-            return self._sent(now, told(viewing.Resized(cols=size.cols, rows=size.rows, offset=resize.offset)))
+            return self._sent(now, self._resized(resize, now))
+        if self._inexact_since is not None:
+            self._wants = True
+            return now
         assert gone
         self.over = True
         return told(gone)
 
     def _idle(self, now: float) -> float:
-        """Nothing to send: the time for the history that was left out in the flood."""
+        """All was sent: the time to make an inexact screen exact, by a snapshot with history."""
         self.hungry = True
-        if not self._shallow:
+        if self._inexact_since is None:
             return FOREVER
-        calm_at = self._display.grown_at + CALM
-        if now < calm_at:
-            return calm_at
+        if now < self._inexact_since + EXACT:
+            return self._inexact_since + EXACT
         self._wants = True
         return now
 
@@ -167,6 +170,12 @@ class Walk:
         self._cursor += len(data)
         self._most = max(self._most, self._cursor)
         return viewing.output(offset, data)
+
+    def _resized(self, resize: Resized, now: float) -> str:
+        """Terminals do not wrap lines anew in the same way, and a snapshot does not say which rows were one line."""
+        self._resizes += 1
+        self._inexact_since = now
+        return told(viewing.Resized(cols=resize.size.cols, rows=resize.size.rows, offset=resize.offset))
 
     def _told_facts(self) -> str:
         facts, self._facts = self._facts, Facts()
