@@ -96,6 +96,23 @@ class Process:
             raise
         return self.exit or Exit(signal=signal.SIGKILL)
 
+    async def hang_up(self, grace: float = 1.0) -> Exit:
+        """HUP to the tree, as when the window of a terminal is closed, then KILL; early when all are gone.
+
+        On cancel all is killed at once.
+        """
+        seen = self._members()
+        try:
+            self._signal_all(seen, signal.SIGHUP)
+            self._signal_all(seen, signal.SIGCONT)  # what was stopped hears it too
+            gone = await self._gone(seen, grace)
+            if await self._strays(seen) or not gone:
+                await self._kill(seen)
+        except asyncio.CancelledError:
+            self._signal_all(seen | self._members(), signal.SIGKILL)
+            raise
+        return self.exit or Exit(signal=signal.SIGKILL)
+
     async def sweep(self, grace: float = 0.5) -> tuple[str, ...]:
         """After the leader's exit: what it left behind may go by itself within `grace`, the rest is killed.
 

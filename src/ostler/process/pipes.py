@@ -95,6 +95,7 @@ class Feed:
     def __init__(self, fd: int, borrowed: bool = False) -> None:
         self.fd: int | None = fd
         self._borrowed = borrowed
+        self.pending = 0  # bytes that are not written yet
         self._loop = asyncio.get_running_loop()
         self._queue: deque[memoryview] = deque()
         self._waiting: list[asyncio.Future[None]] = []
@@ -106,6 +107,7 @@ class Feed:
         """Queues data; what fits is written now."""
         if data:
             self._queue.append(memoryview(data))
+            self.pending += len(data)
             self._pump()
 
     async def write(self, data: bytes) -> None:
@@ -131,6 +133,7 @@ class Feed:
         self._broken = self._broken or bool(self._queue)
         self._unwatch()
         self._queue.clear()
+        self.pending = 0
         if self.fd is not None and not self._borrowed:
             os.close(self.fd)
         self.fd = None
@@ -157,6 +160,7 @@ class Feed:
             self.close()
 
     def _advance(self, written: int) -> None:
+        self.pending -= written
         rest = self._queue[0][written:]
         if rest:
             self._queue[0] = rest

@@ -6,9 +6,10 @@ import shlex
 import shutil
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ostler.agents import AGENTS
 from ostler.errors import OstlerError
@@ -20,11 +21,16 @@ from ostler.work.adopt import found
 from ostler.work.carry import Attempt, Stop
 from ostler.work.command import COMMAND
 from ostler.work.environment import secrets
-from ostler.work.owner import OwnerDesk, alive, ask_owner, end_orphaned_turns, end_unwatched
+from ostler.work.owner import OwnerDesk, Request, alive, ask_owner, end_orphaned_turns, end_unwatched
 from ostler.work.prepare import NotesCache, Setup, check_folder
 from ostler.work.probe import AgentReport, report
 from ostler.work.sessions import LiveSession, Prepared, choose, expires, new_session_id
 from ostler.work.turn import TurnRun
+
+if TYPE_CHECKING:
+    from ostler.terminal.screen import Screens
+    from ostler.work.terminals import Terminals
+    from ostler.work.turn_terminal import TurnTerminal
 
 _POLL = 0.05
 _PATIENCE = 1.0
@@ -44,6 +50,20 @@ class Ostler:
         self._closing = False
         self._abandoned: set[str] = set()  # turns whose end could not be written
         self.last_exec: Envelope | None = None
+        self.turn_terminals: dict[str, TurnTerminal] = {}  # what the turns of this process say, by terminal
+
+    @cached_property
+    def terminals(self) -> "Terminals":
+        # Imported when first used: a turn that nobody watches needs nothing of it.
+        from ostler.work.terminals import Terminals
+
+        return Terminals(self)
+
+    @cached_property
+    def screens(self) -> "Screens":
+        from ostler.terminal.screen import Screens
+
+        return Screens()
 
     @property
     def store(self) -> Store:
@@ -56,7 +76,7 @@ class Ostler:
     async def __aenter__(self) -> Self:
         raise_fd_limit()
         try:
-            await self.desk.open(self._answer)
+            await self.desk.open(self._answer, self._stream)
             await self.end_orphaned_turns()
         except BaseException:
             self.store.close()
@@ -71,14 +91,15 @@ class Ostler:
             stop.wish(Problem(kind="cancelled", message=_CLOSING))
         tasks = (*(task for _, task in self._running.values()), *self._begun)
         await asyncio.gather(*tasks, return_exceptions=True)
-        try:
+        async with AsyncExitStack() as rest:  # the last one first, whatever fails
+            rest.callback(self.store.close)
+            if "screens" in self.__dict__:
+                rest.push_async_callback(self.screens.close)
+            rest.push_async_callback(self.desk.close)
             if self._warden is not None and (warden := await _started(self._warden)) is not None:
-                await warden.close()
-        finally:
-            try:
-                await self.desk.close()
-            finally:
-                self.store.close()
+                rest.push_async_callback(warden.close)
+            if "terminals" in self.__dict__:
+                rest.push_async_callback(self.terminals.close)
 
     # -- sessions
 
@@ -386,8 +407,14 @@ class Ostler:
         match request:
             case {"op": "cancel", "turn": str(turn)}:
                 return {"ok": self._cancel_turn(turn)}
+            case {"op": "terminal"}:
+                return await self.terminals.answer(request)
             case _:
                 raise OstlerError("bad_request", "unknown request")
+
+    async def _stream(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Another ostler process views a terminal of this one."""
+        await self.terminals.serve(request, reader, writer)
 
 
 async def _started(warden: "asyncio.Task[Warden]") -> Warden | None:
