@@ -136,8 +136,8 @@ class Doorway:
         check_host(headers, self._door)
         origin = check_origin(headers, self._door)
         scope.setdefault("state", {})
-        if not scope["path"].startswith("/"):
-            raise Refusal(400, "this is no path")
+        if not scope["path"].startswith("/") or "//" in scope["path"]:
+            raise Refusal(400, "this is no path")  # the framework would take it for the same with one slash
         if scope["type"] == "websocket":
             # Every browser names its origin here: without one a cookie proves nothing.
             self._known(scope, self._statement(headers, cookie=origin is not None))

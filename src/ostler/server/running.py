@@ -142,6 +142,8 @@ class Serving(uvicorn.Server):
                 **SETTINGS,  # type: ignore[arg-type]
             )
         )
+        for name in ("uvicorn.error", "uvicorn.access"):
+            logging.getLogger(name).addFilter(_is_news)
         self._site = site
         self.answers = asyncio.Event()
 
@@ -195,8 +197,8 @@ def quiet_logs() -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     for name in ("uvicorn.error", "websockets", "asyncio"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    logging.getLogger("uvicorn.error").addFilter(_is_news)
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    return "without completing" not in str(record.msg)
+    """At lower levels every header of a WebSocket is told, tokens among them: never, whatever is set elsewhere."""
+    return record.levelno >= logging.WARNING and "without completing" not in str(record.msg)
