@@ -4,38 +4,10 @@
 // at the last offset, and a frame that does not fit makes us ask for the whole screen anew.
 
 import { createSubscriber } from "svelte/reactivity";
-import { asProblem, Problem } from "../api";
-import type { Exit, Rights, TerminalRow, Trouble } from "../words";
-import { readOutput, type Author, type KeyPress, type Progress, type Said, type Told } from "./protocol";
+import { asProblem } from "../api";
+import { readOutput, type KeyPress, type Said, type Told } from "./protocol";
+import { NOBODY, NOTHING, type Seen, type Sink, type Source } from "./seen";
 
-/** Where a terminal is shown. Calls come in order, and are to be shown in order. */
-export interface Sink {
-  /** Forget what was shown: an empty terminal of this size that is fed `vt` is the screen. */
-  show(cols: number, rows: number, vt: string): void;
-  resize(cols: number, rows: number): void;
-  write(data: Uint8Array | string, shown?: () => void): void;
-}
-
-/** What a screen shows: a live terminal, or a recording. */
-export interface Source {
-  attach(sink: Sink): () => void;
-}
-
-export type Link =
-  | { state: "connecting" }
-  | { state: "live" }
-  | { state: "retrying"; at: number } // milliseconds since the epoch
-  | { state: "ended" }
-  | { state: "refused"; problem: Problem };
-
-export interface Lease {
-  holder: Author | null;
-  yours: boolean;
-  waiting: Author | null;
-  due: number | null;
-}
-
-const NOBODY: Lease = { holder: null, yours: false, waiting: null, due: null };
 const FIRST_WAIT = 400;
 const LONGEST_WAIT = 8_000;
 const ACK_EVERY = 16_000; // bytes; fewer are acknowledged after a pause
@@ -43,20 +15,6 @@ const ACK_PAUSE = 80;
 const PASTE_LIMIT = 500_000; // characters; a frame may have a million, and JSON escapes some
 
 export class Viewer implements Source {
-  link: Link = { state: "connecting" };
-  terminal: TerminalRow | null = null;
-  rights: Rights = "view";
-  lease: Lease = NOBODY;
-  title = "";
-  cwd = "";
-  progress: Progress | null = null;
-  bells = 0;
-  cols = 80;
-  rows = 24;
-  exit: Exit | null = null;
-  ended = false;
-  /** What the server refused last; gone with the next thing that works. */
-  trouble: Trouble | null = null;
   /** When output came last, milliseconds since the epoch. */
   heardAt = 0;
 
@@ -72,7 +30,9 @@ export class Viewer implements Source {
   #next: number | null = null; // the offset that the next byte must have; null: a snapshot has to come first
   #shown = 0;
   #acked = 0;
+  #screen = 0; // how many snapshots came: what was written before one does not count after it
   #closed = false;
+  #now: Seen = NOTHING;
   #tell = new Set<() => void>();
   #subscribe = createSubscriber((update) => {
     this.#tell.add(update);
@@ -98,19 +58,10 @@ export class Viewer implements Source {
     };
   }
 
-  /** Makes reading any field of this viewer reactive. */
-  get seen(): this {
+  /** Reactive: whoever reads it is told when it is another one. */
+  get seen(): Seen {
     this.#subscribe();
-    return this;
-  }
-
-  get yours(): boolean {
-    return this.lease.yours && !this.ended;
-  }
-
-  /** Could take the keyboard: the program lives, reads keys, and we are allowed to. */
-  get canType(): boolean {
-    return !this.ended && this.rights !== "view" && (this.terminal?.typing ?? false);
+    return this.#now;
   }
 
   take(): void {
@@ -145,22 +96,16 @@ export class Viewer implements Source {
 
   /** Does not wait any longer. Nothing happens where a connection is open. */
   retryNow(): void {
-    if (this.link.state !== "retrying") return;
+    if (this.#now.link.state !== "retrying") return;
     clearTimeout(this.#timer);
     this.#open();
-  }
-
-  /** Tells again why something was refused, or that nothing is any more. */
-  dismiss(): void {
-    this.trouble = null;
-    this.#changed();
   }
 
   // -- the connection
 
   #open(): void {
     if (this.#closed) return;
-    this.link = { state: "connecting" };
+    this.#know({ link: { state: "connecting" } });
     const address = new URL(this.#path, location.href);
     address.protocol = address.protocol === "https:" ? "wss:" : "ws:";
     address.hash = "";
@@ -179,7 +124,6 @@ export class Viewer implements Source {
       if (socket === this.#socket) void this.#lost(greeted);
     };
     this.#socket = socket;
-    this.#changed();
   }
 
   async #lost(greeted: boolean): Promise<void> {
@@ -187,13 +131,13 @@ export class Viewer implements Source {
     clearTimeout(this.#ackTimer);
     this.#ackTimer = undefined;
     if (this.#closed) return;
-    if (this.ended && !this.#follows) return this.#be({ state: "ended" });
+    if (this.#now.ended && !this.#follows) return this.#know({ link: { state: "ended" } });
     if (!greeted) {
       try {
         await this.#why();
       } catch (thrown) {
         const problem = asProblem(thrown);
-        if (problem.status >= 400 && problem.status < 500 && !this.#closed) return this.#be({ state: "refused", problem });
+        if (problem.status >= 400 && problem.status < 500 && !this.#closed) return this.#know({ link: { state: "refused", problem } });
       }
     }
     if (!this.#closed) this.#later();
@@ -201,7 +145,7 @@ export class Viewer implements Source {
 
   #later(): void {
     const wait = Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** this.#attempt++) * (0.8 + Math.random() * 0.4);
-    this.#be({ state: "retrying", at: Date.now() + wait });
+    this.#know({ link: { state: "retrying", at: Date.now() + wait } });
     this.#timer = setTimeout(() => this.#open(), wait);
   }
 
@@ -214,9 +158,11 @@ export class Viewer implements Source {
     this.#sink = null;
   }
 
-  #be(link: Link): void {
-    this.link = link;
-    this.#changed();
+  #know(news: Partial<Seen>): void {
+    const now = { ...this.#now, ...news };
+    const canType = !now.ended && now.rights !== "view" && (now.terminal?.typing ?? false);
+    this.#now = { ...now, canType, yours: now.lease.yours && !now.ended };
+    for (const update of this.#tell) update();
   }
 
   // -- what is heard
@@ -228,53 +174,45 @@ export class Viewer implements Source {
       case "snapshot":
         return this.#show(told);
       case "resize":
-        [this.cols, this.rows] = [told.cols, told.rows];
         this.#sink?.resize(told.cols, told.rows);
-        break;
+        return this.#know({ cols: told.cols, rows: told.rows });
       case "facts":
-        this.#learn(told);
-        break;
-      case "lease":
-        this.lease = { holder: told.holder, yours: told.yours, waiting: told.waiting ?? null, due: told.due ?? null };
-        this.trouble = null;
-        break;
+        return this.#learn(told);
+      case "lease": {
+        const { holder, yours, waiting = null, due = null } = told;
+        return this.#know({ lease: { holder, yours, waiting, due }, trouble: null });
+      }
       case "exit":
-        [this.ended, this.exit] = [true, told.exit];
-        this.lease = NOBODY;
-        if (!this.#follows) this.link = { state: "ended" };
-        break;
+        this.#know({ ended: true, exit: told.exit, lease: NOBODY });
+        if (!this.#follows) this.#know({ link: { state: "ended" } });
+        return;
       case "error":
-        this.trouble = told.problem;
+        this.#know({ trouble: told.problem });
     }
-    this.#changed();
   }
 
-  #greet(hello: Told & { kind: "hello" }): void {
+  #greet({ terminal, rights, resumed }: Told & { kind: "hello" }): void {
     this.#attempt = 0;
-    this.link = { state: "live" };
-    this.terminal = hello.terminal;
-    this.rights = hello.rights;
-    this.ended = hello.terminal?.state === "ended";
-    this.exit = hello.terminal?.exit ?? null;
-    this.trouble = null;
-    this.lease = NOBODY;
-    if (!hello.resumed) this.#next = null;
-    this.#changed();
+    if (resumed && this.#next !== null) this.#acked = this.#next;
+    else this.#next = null;
+    const ended = terminal?.state === "ended";
+    this.#know({ link: { state: "live" }, terminal, rights, ended, exit: terminal?.exit ?? null, lease: NOBODY, trouble: null });
   }
 
-  #show(shown: Told & { kind: "snapshot" }): void {
-    [this.cols, this.rows] = [shown.cols, shown.rows];
-    [this.title, this.cwd, this.progress] = [shown.title ?? "", shown.cwd ?? "", shown.progress ?? null];
-    this.#next = this.#shown = this.#acked = shown.offset;
-    this.#sink?.show(shown.cols, shown.rows, shown.vt);
-    this.#changed();
+  #show({ cols, rows, vt, offset, title = "", cwd = "", progress = null }: Told & { kind: "snapshot" }): void {
+    this.#next = this.#shown = this.#acked = offset;
+    this.#screen += 1;
+    this.#sink?.show(cols, rows, vt);
+    this.#know({ cols, rows, title, cwd, progress });
   }
 
-  #learn(facts: Told & { kind: "facts" }): void {
-    if (typeof facts.title === "string") this.title = facts.title;
-    if (typeof facts.cwd === "string") this.cwd = facts.cwd;
-    if (facts.progress) this.progress = facts.progress === "none" ? null : facts.progress;
-    this.bells += facts.bells ?? 0;
+  #learn({ title, cwd, progress, bells = 0 }: Told & { kind: "facts" }): void {
+    this.#know({
+      title: title ?? this.#now.title,
+      cwd: cwd ?? this.#now.cwd,
+      progress: progress === "none" ? null : (progress ?? this.#now.progress),
+      bells: this.#now.bells + bells,
+    });
   }
 
   #output(frame: ArrayBuffer): void {
@@ -286,7 +224,8 @@ export class Viewer implements Source {
     }
     const end = (this.#next = offset + data.length);
     this.heardAt = Date.now();
-    this.#sink?.write(data, () => this.#parsed(end));
+    const screen = this.#screen;
+    this.#sink?.write(data, () => screen === this.#screen && this.#parsed(end));
   }
 
   /** Acknowledges what is on the screen: the server sends only so much ahead of that. */
@@ -312,12 +251,7 @@ export class Viewer implements Source {
   }
 
   #refuse(message: string): void {
-    this.trouble = { kind: "bad_request", message, hint: "Write it to a file instead" };
-    this.#changed();
-  }
-
-  #changed(): void {
-    for (const update of this.#tell) update();
+    this.#know({ trouble: { kind: "bad_request", message, hint: "Write it to a file instead" } });
   }
 }
 
@@ -331,7 +265,7 @@ export function followSession(id: string, why?: () => Promise<unknown>): Viewer 
   return new Viewer(`/api/sessions/${encodeURIComponent(id)}/terminal/ws`, { follows: true, why });
 }
 
-/** Tells two windows of one person apart, and one window from itself after a reload: not. */
+/** Tells two windows of one person apart; a reload is the same window. */
 function viewerId(): string {
   const kept = sessionStorage.getItem("ostler-viewer");
   if (kept !== null && /^[A-Za-z0-9]{8,40}$/.test(kept)) return kept;
