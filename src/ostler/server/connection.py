@@ -12,8 +12,10 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from ostler.terminal.viewing import FRAME_LIMIT
 
+CLOSING = 2.0  # seconds to answer that the connection ends
 STALLED = 30.0  # seconds in which a peer takes nothing of what was sent to it
 PARTING = 0.5  # seconds to take the last frame when the server stops
+READ = 16 * 1024  # bytes at once: a read full of tiny frames is taken apart before anybody else has a turn
 
 GOING_AWAY = 1001
 
@@ -21,6 +23,9 @@ GOING_AWAY = 1001
 class Connection(WebSocketsSansIOProtocol):
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)
+        self.close_timeout = CLOSING
+        if hasattr(transport, "max_size"):
+            transport.max_size = READ
         end = transport.get_extra_info("socket")
         if end is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(STALLED * 1000))

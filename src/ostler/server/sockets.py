@@ -17,7 +17,7 @@ from litestar.exceptions import WebSocketDisconnect
 from ostler.errors import OstlerError
 from ostler.server.people import Person
 from ostler.terminal.lease import Author
-from ostler.terminal.viewing import Frame, Refused, Viewing, read_said, told
+from ostler.terminal.viewing import Frame, Refused, Viewing, read_said, read_told, told
 from ostler.words import Problem
 from ostler.work import Ostler
 
@@ -121,16 +121,18 @@ class Carried:
         return hearing.result() if telling.cancelled() else telling.result()
 
     async def _tell(self) -> Farewell | None:
+        last: Frame = ""
         try:
             async for frame in self._viewing.frames():
                 await self._send(frame)
                 self._allowance.earn()
+                last = frame
         except Gone:
             return None
         except OstlerError as error:
-            await self._send(told(Refused(problem=_problem(error))))
-            return Farewell(BROKEN, error.kind)
-        return Farewell(ENDED, "the terminal has ended")
+            last = _refusal(error)
+            await self._send(last)
+        return _end_of(last)
 
     async def _hear(self) -> Farewell | None:
         try:
@@ -166,7 +168,7 @@ class Carried:
 
     async def _refuse(self, error: OstlerError) -> None:
         """Awaited by the one who hears: who sends nonsense and does not read is no longer heard."""
-        await self._send(told(Refused(problem=_problem(error))))
+        await self._send(_refusal(error))
 
     async def _send(self, frame: Frame) -> None:
         if isinstance(frame, str):
@@ -175,8 +177,17 @@ class Carried:
             await self._socket.send({"type": "websocket.send", "bytes": frame, "text": None})
 
 
-def _problem(error: OstlerError) -> Problem:
-    return Problem(kind=error.kind, message=error.message, hint=error.hint, retry_at=error.retry_at)
+def _refusal(error: OstlerError) -> str:
+    problem = Problem(kind=error.kind, message=error.message, hint=error.hint, retry_at=error.retry_at)
+    return told(Refused(problem=problem))
+
+
+def _end_of(last: Frame) -> Farewell:
+    """A viewing ends by itself after `exit`; else its last frame says what is wrong."""
+    message = read_told(last) if last else None
+    if not isinstance(message, Refused):
+        return Farewell(ENDED, "the terminal has ended")
+    return Farewell(TOO_MANY if message.problem.kind == "too_many" else BROKEN, message.problem.kind)
 
 
 class Allowance:
