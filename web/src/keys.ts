@@ -37,6 +37,11 @@ export function active(): Key[] {
   });
 }
 
+/** What can be done now, in the order in which it was bound: for people. */
+export function listed(): Key[] {
+  return active().reverse();
+}
+
 const SIGNS: Record<string, string> = {
   mod: mac ? "⌘" : "Ctrl",
   ctrl: mac ? "⌃" : "Ctrl",

@@ -2,10 +2,10 @@ import "./app.css";
 import { mount } from "svelte";
 import App from "./App.svelte";
 import { go } from "./route.svelte";
-import { state } from "./state.svelte";
+import { page } from "./state.svelte";
 import "./theme.svelte";
 
-void state.start(tokenOfLink());
+void page.start(tokenOfLink());
 mount(App, { target: document.body });
 
 /** The token of a login link (`/#t=…`). It leaves the address, and so the history, before anything else happens. */

@@ -10,7 +10,7 @@ export type Pane = "sessions" | "journal" | "terminal";
 
 const ORDER: Rights[] = ["view", "type", "admin"];
 
-class State {
+class Page {
   me = $state.raw<Me | null>(null);
   /** "unknown" until the server has answered for the first time. */
   login = $state<"unknown" | "in" | "out">("unknown");
@@ -42,6 +42,9 @@ class State {
   get connected(): boolean {
     return this.link.state === "connected";
   }
+
+  /** The connection was lost, or did not come about: not just the blink of the first one. */
+  lost = $state(false);
 
   may(right: Rights): boolean {
     return this.me !== null && ORDER.indexOf(this.me.rights) >= ORDER.indexOf(right);
@@ -125,7 +128,10 @@ class State {
   #listen(): void {
     this.#stream = new Stream({
       path: () => "/api/live",
-      link: (link) => (this.link = link),
+      link: (link) => {
+        this.link = link;
+        if (link.state !== "connecting") this.lost = link.state === "retrying";
+      },
       begin: () => this.#seen.clear(),
       event: (event) => this.#take(event),
       refused: () => this.#leave(),
@@ -166,7 +172,8 @@ class State {
   }
 }
 
-export const state = new State();
+export const page = new Page();
+export { page as state };
 
-addEventListener("online", () => state.retryNow());
-document.addEventListener("visibilitychange", () => document.hidden || state.retryNow());
+addEventListener("online", () => page.retryNow());
+document.addEventListener("visibilitychange", () => document.hidden || page.retryNow());

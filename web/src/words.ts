@@ -88,6 +88,7 @@ export interface SessionView {
   expires_at: number | null;
   title: string;
   primary: string | null;
+  fork_of: string | null;
   turn: TurnView | null; // the running one, or else the last
   doing: string; // one line, while it is busy
   queued: number;
