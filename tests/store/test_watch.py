@@ -87,8 +87,12 @@ async def test_a_journal_is_read_in_bounded_pieces(store: Store, watch: Watch, m
     assert [seq for seq, _ in watch.journal("k3", 0, 10, 1)] == [1], "one at least, however long it is"
     told = [EVENT_DECODER.decode(body) for _, body in watch.journal("k3", 0, 100, 1 << 20)]
     assert told == make.texts(1, 50)
-    assert watch.newest_events("k3", 2) == [body for _, body in watch.journal("k3", 48, 9, 1 << 20)][::-1]
-    assert watch.last_seqs(["k3", "nobody"]) == {"k3": 50, "nobody": 0}
+    newest: list[bytes] = []
+    watch.newest_events("k3", 9, lambda body: newest.append(body) or len(newest) == 2)
+    assert newest == [body for _, body in watch.journal("k3", 48, 9, 1 << 20)][::-1]
+    watch.newest_events("k3", 3, newest.append)
+    assert len(newest) == 5
+    assert watch.last_seqs(["k3", "nobody"]) == {"k3": 50}
 
 
 async def test_many_rows_at_once(store: Store, watch: Watch, make: SimpleNamespace) -> None:

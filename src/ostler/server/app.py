@@ -2,27 +2,39 @@
 
 import os
 import time
+import warnings
 from typing import Any
 
 from litestar import Litestar, Router
 from litestar.di import Provide
+from litestar.exceptions import LitestarDeprecationWarning
 from litestar.openapi import OpenAPIConfig
 
 import ostler as package
 from ostler.server.answer import Receive, Scope, Send
+from ostler.server.bodies import JsonRequest
 from ostler.server.door import Door, Doorway
+from ostler.server.live import Live
 from ostler.server.metrics import Metrics
 from ostler.server.pages import Pages
 from ostler.server.people import People, Person
 from ostler.server.problems import on_error
+from ostler.server.routes_agents import AgentReports, agents
+from ostler.server.routes_events import events
 from ostler.server.routes_meta import About, meta
+from ostler.server.routes_sessions import sessions
 from ostler.server.routes_terminals import terminals
+from ostler.server.routes_turns import turns
 from ostler.server.sockets import sockets
 from ostler.server.uploads import Uploads
 from ostler.work import Ostler
 
 ROUTERS: tuple[Router, ...] = (
     meta,
+    agents,
+    sessions,
+    turns,
+    events,
     terminals,
     sockets,
 )  # fmt: skip
@@ -57,6 +69,8 @@ def build(
         metrics=metrics,
         about=about,
         uploads=Uploads(ostler.store.folder),
+        watcher=Live(ostler),
+        reports=AgentReports(ostler),
         terminal_commands=terminal_commands,
     )
 
@@ -72,20 +86,25 @@ def build(
 def litestar_of(**given: Any) -> Litestar:
     """The routes, with what their handlers may ask for by name."""
     constants = {name: Provide(_giver(value), sync_to_thread=False) for name, value in given.items()}
-    return Litestar(
-        route_handlers=list(ROUTERS),
-        dependencies={**constants, "person": Provide(_person, sync_to_thread=False)},
-        exception_handlers={Exception: on_error},
-        after_exception=[_remember],
-        openapi_config=OpenAPIConfig(
-            title="ostler",
-            version=package.__version__,
-            use_handler_docstrings=True,
-            openapi_router=_Unlisted("/", route_handlers=[]),
-        ),
-        logging_config=None,
-        debug=False,
-    )
+    with warnings.catch_warnings():
+        # Some hundred of them at every start: names that say where they come from are wanted by version 3.
+        warnings.simplefilter("ignore", LitestarDeprecationWarning)
+        return Litestar(
+            route_handlers=list(ROUTERS),
+            dependencies={**constants, "person": Provide(_person, sync_to_thread=False)},
+            request_class=JsonRequest,
+            exception_handlers={Exception: on_error},
+            after_exception=[_remember],
+            openapi_config=OpenAPIConfig(
+                title="ostler",
+                version=package.__version__,
+                use_handler_docstrings=True,
+                openapi_router=_Unlisted("/", route_handlers=[]),
+            ),
+            request_max_body_size=None,  # the door has limits of its own
+            logging_config=None,
+            debug=False,
+        )
 
 
 class _Unlisted(Router):

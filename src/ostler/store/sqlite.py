@@ -42,6 +42,7 @@ class Store:
         self.folder = folder
         self._path = path
         self._lock = threading.Lock()
+        self._watches: list[Watch] = []
         self._reader = connect(path, min(timeout, _READ_TIMEOUT), writes=False)
         try:
             self._writer = Writer(path, timeout)
@@ -69,13 +70,16 @@ class Store:
     def close(self) -> None:
         """Commits what was handed over and lets go of the files. May be called twice."""
         self._writer.close()
+        for watch in self._watches:
+            watch.close()
         with self._lock:
             self._reader.close()
 
     def watch(self) -> Watch:
-        """A reader for those who watch; whoever asked for it closes it."""
+        """A reader for those who watch; closed with the store, if not before."""
         with edge(self._path):
-            return Watch(self._path, _READ_TIMEOUT)
+            self._watches.append(Watch(self._path, _READ_TIMEOUT))
+        return self._watches[-1]
 
     def __enter__(self) -> "Store":
         return self

@@ -1,7 +1,7 @@
 """What those who watch a store read of it: what changed since, journals as they are stored, many rows at once."""
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,9 +71,10 @@ class Watch:
     def last_seqs(self, sessions: Iterable[str]) -> dict[str, int]:
         """The seq of each session's last event; 0 where there is none."""
         query = (
-            "SELECT value, (SELECT seq FROM events WHERE session = value ORDER BY seq DESC LIMIT 1) FROM json_each(?)"
+            "SELECT id, coalesce((SELECT seq FROM events WHERE session = id ORDER BY seq DESC LIMIT 1), 0)"
+            " FROM sessions WHERE id IN (SELECT value FROM json_each(?))"
         )
-        return {id: seq or 0 for id, seq in self._read(query, _list(sessions))}
+        return dict(self._read(query, _list(sessions)))
 
     def journal(self, session: str, after: int, limit: int, size: int) -> list[Stored]:
         """At most `limit` events beyond `after`, in order; fewer when they have `size` bytes together."""
@@ -87,10 +88,13 @@ class Watch:
                     break
         return found
 
-    def newest_events(self, session: str, limit: int) -> list[bytes]:
-        """The newest first."""
+    def newest_events(self, session: str, limit: int, enough: Callable[[bytes], bool]) -> None:
+        """Hands over events, the newest first, until there are `enough`, or `limit`."""
         query = "SELECT body FROM events WHERE session = ? ORDER BY seq DESC LIMIT ?"
-        return [body for (body,) in self._read(query, session, limit)]
+        with edge(self._path), self._lock:
+            for (body,) in self._db.execute(query, (session, limit)):
+                if enough(body):
+                    return
 
     # -- rows
 
@@ -118,6 +122,20 @@ class Watch:
         """How many turns wait in line, by session."""
         query = "SELECT session, count(*) FROM turns WHERE state <> 'ended' AND state = 'queued' GROUP BY session"
         return dict(self._read(query))
+
+    def newest_turn(self) -> int:
+        """The number of the turn that was stored last."""
+        found: int = self._read("SELECT coalesce(max(n), 0) FROM turns")[0][0]
+        return found
+
+    def outcomes(self, after: int, among: Iterable[int] = ()) -> list[tuple[int, str, str | None]]:
+        """Of the turns beyond number `after` and those `among`: number, agent and outcome (None: not ended)."""
+        query = (
+            "SELECT n, json_extract(CAST(turn AS TEXT), '$.agent'),"
+            " CASE state WHEN 'ended' THEN json_extract(CAST(envelope AS TEXT), '$.outcome') END"
+            " FROM turns WHERE n > ? OR n IN (SELECT value FROM json_each(?))"
+        )
+        return self._read(query, after, msgspec.json.encode(list(among)).decode())  # type: ignore[return-value]
 
     def live_terminals(self, sessions: Iterable[str]) -> dict[str, list[str]]:
         """The ids of the live terminals of each session that has some, the newest first."""
