@@ -113,7 +113,7 @@ async def snapshot(ostler: Ostler, terminal: str, history: bool = False) -> Snap
     return _view(await ostler.terminals.snapshot(terminal, history))
 
 
-@get("/{terminal:str}/text", summary="The last of its output as plain text", media_type="text/plain; charset=utf-8")
+@get("/{terminal:str}/text", summary="The last of its output as plain text", media_type="text/plain")
 async def text(
     ostler: Ostler, terminal: str, limit: Annotated[int, Parameter(ge=1, le=TEXT_LIMIT)] = TEXT_LIMIT
 ) -> str:
