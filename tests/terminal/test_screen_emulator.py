@@ -108,7 +108,7 @@ MODES = [
     ("focus", b"\x1b[?1004h", Modes(focus=True)),
     ("application keys", b"\x1b[?1h\x1b=", Modes(application_cursor=True, application_keypad=True)),
     ("kitty", b"\x1b[>1u\x1b[>5u", Modes(kitty=5)),
-    ("synchronized", b"\x1b[?2026h", Modes(synchronized=True)),
+    ("among what is no mode of ours", b"\x1b[?25h\x1b[?2026h\x1b[?25;1h", Modes(application_cursor=True)),
     ("alternate", b"\x1b[?1049h", Modes(alternate=True)),
     ("alternate left again", b"\x1b[?1049h\x1b[?1049l", Modes()),
     ("modifyOtherKeys", b"\x1b[>4;2m", Modes(modify_other_keys=2)),
@@ -214,6 +214,14 @@ def test_cursor_shape(emulator: Emulator) -> None:
     emulator.feed(b"\x1b[6 q\x1b[?25l")
     emulator.dirty()
     assert emulator.cursor() == Cursor(0, 0, "bar", False, False)
+
+
+def test_synchronized_output(emulator: Emulator) -> None:
+    states = []
+    for data in (b"", b"\x1b[?2026h", b"x", b"\x1b[?2026l"):
+        emulator.feed(data)
+        states.append(emulator.synchronized())
+    assert states == [False, True, True, False]
 
 
 def test_dirty_rows(emulator: Emulator) -> None:

@@ -66,7 +66,6 @@ class Emulator:
         size = self._limits.clamp(cols, rows)
         if size != self.size:
             self.size = size
-            self._unread = True  # it ends synchronized output
             ghostty.resize(self._handle, *size)
         return self.feed(b"")
 
@@ -93,6 +92,10 @@ class Emulator:
         if self._unread:
             self._modes, self._unread = ghostty_modes.read(self._handle)
         return self._modes
+
+    def synchronized(self) -> bool:
+        """Whether the program is within a frame that is to be shown at once."""
+        return ghostty_modes.synchronized(self._handle)
 
     def title(self) -> str:
         return policy.title(self._look.string("TITLE"))

@@ -8,9 +8,10 @@ from ostler.terminal.ghostty import check, ffi, lib
 from ostler.terminal.screen_words import Modes
 
 MOUSE = ((1003, "any"), (1002, "drag"), (1000, "press"), (9, "x10"))
-NUMBERS = (2004, 1006, 1004, 1, 66, 2026, 1035, 1036, 67, *(number for number, _ in MOUSE))
-# What can change a mode begins like this; C0 controls may stand within it. One cut in two is `unfinished`.
-INTRODUCED = re.compile(rb"\x1b[\0-\x1a]*(?:[=>c]|\[[\0-\x1a]*(?:[?<>=!]|\Z)|\Z)")
+NUMBERS = (2004, 1006, 1004, 1, 66, 1035, 1036, 67, *(number for number, _ in MOUSE))
+# What can change a mode begins like this; C0 controls may stand within it. Not so what many programs send around
+# each frame: the cursor hidden and shown, synchronized output. A sequence cut in two is `unfinished`.
+INTRODUCED = re.compile(rb"\x1b[\0-\x1a]*(?:[=>c]|\[[\0-\x1a]*(?:\?(?!(?:25|2026)[hl])|[<>=!]|\Z)|\Z)")
 CTRL = 2  # GHOSTTY_MODS_CTRL is a macro, which the binding does not have
 SHORT = 2048  # looking for such a sequence in more bytes costs more than reading the modes
 
@@ -24,6 +25,7 @@ _wanted = {
 _keys = [getattr(lib, f"GHOSTTY_TERMINAL_DATA_{name}") for name in _wanted]
 _keys = ffi.new("GhosttyTerminalData[]", _keys + [lib.GHOSTTY_TERMINAL_DATA_MODE] * len(NUMBERS))
 _values = ffi.new("void*[]", [*_wanted.values(), *(_configs + at for at in range(len(NUMBERS)))])
+_synchronized = ffi.new("GhosttyTerminalModeConfig*", {"mode": 2026})
 _written = ffi.new("size_t*")
 for _at, _number in enumerate(NUMBERS):
     _configs[_at].mode = _number
@@ -39,6 +41,12 @@ def read(handle: Any) -> tuple[Modes, bool]:
     check(lib.ghostty_terminal_get_multi(handle, len(_keys), _keys, _values, _written), "modes")
     modes = _modes(ffi.buffer(_configs)[:], _alternate[0], _kitty[0], _modifies_other_keys(handle))
     return modes, not _ground[0]
+
+
+def synchronized(handle: Any) -> bool:
+    """Whether the program is within a frame that is to be shown at once."""
+    check(lib.ghostty_terminal_get(handle, lib.GHOSTTY_TERMINAL_DATA_MODE, _synchronized), "mode")
+    return bool(_synchronized.value)
 
 
 @lru_cache(maxsize=256)
@@ -57,7 +65,6 @@ def _modes(configs: bytes, alternate: int, kitty: int, modifies: bool) -> Modes:
         application_cursor=on[1],
         application_keypad=on[66],
         kitty=kitty,
-        synchronized=on[2026],
         modify_other_keys=2 if modifies else 0,
         backarrow=on[67],
         alt_escape=on[1036],

@@ -14,7 +14,7 @@ from ostler.terminal.screen_words import Answer, Done, Facts, Limits, Modes, Ope
 
 ReadLog = Callable[[int, int], tuple[int, bytes]]  # offset, limit → where the bytes begin, the bytes
 
-PER_PROCESS = 250
+PER_PROCESS = 500
 CLOSE_LIMIT = 2.0
 LOOK_LIMIT = 30.0
 RETRY_FIRST, RETRY_LAST = 0.05, 5.0  # seconds until the next try to start a process

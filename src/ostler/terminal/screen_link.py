@@ -19,7 +19,7 @@ BOOT = (
     "from ostler.terminal.screen_process import main; main(int(sys.argv[2]), int(sys.argv[3]))"
 )
 HANG_LIMIT = 20.0  # without progress, while something is asked of it
-PACE = 0.005  # between two writes: what comes meanwhile goes together. The first after a pause goes at once
+PACE = 0.01  # between two writes: what comes meanwhile goes together. The first after a pause goes at once
 BULK = 64 * 1024  # bytes that do not wait for the next write
 BATCH = 512 * 1024
 

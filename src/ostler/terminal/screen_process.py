@@ -66,7 +66,7 @@ class Shown:
     def update_due(self) -> float:
         """When the next update may go."""
         due = self.last_update + COALESCE
-        if not self.whole and self.emulator.modes().synchronized:
+        if not self.whole and self.emulator.synchronized():
             due = max(due, self.changed_at + HOLD)
         return due
 
@@ -202,8 +202,6 @@ class Stage:
         if replies:
             self._answers.append(Replies(shown.id, shown.offset, replies))
         facts, modes = emulator.facts(), emulator.modes()
-        if modes.synchronized:
-            modes = msgspec.structs.replace(modes, synchronized=False)
         if modes is not shown.modes and modes != shown.modes:
             facts = msgspec.structs.replace(facts or NOTHING, modes=modes)
         shown.modes = modes
@@ -247,8 +245,9 @@ def serve(sock: socket.socket, box: Box) -> None:
             data = sock.recv(1 << 18)
             if not data:
                 return
+            now = time.monotonic()
             for request in frames.read(data):
-                stage.handle(request, time.monotonic())
+                stage.handle(request, now)
         if answers := stage.answers(time.monotonic()):
             sock.sendall(b"".join(map(frame, answers)))
         next_at = stage.next_at()

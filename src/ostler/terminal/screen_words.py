@@ -34,7 +34,6 @@ class Modes(Struct, frozen=True, array_like=True):
     application_cursor: bool = False
     application_keypad: bool = False
     kitty: int = 0  # flags of the kitty keyboard protocol
-    synchronized: bool = False  # too short-lived to be told with facts: there it is never set
     modify_other_keys: int = 0
     backarrow: bool = False
     alt_escape: bool = True
