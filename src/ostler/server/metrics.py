@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import ostler
+import ostler as package
 from ostler.server.answer import Scope
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ class Metrics:
         self._requests: Counter[tuple[str, str, str]] = Counter()
         self._lag: Counter[float] = Counter()
         self._lag_sum, self._lag_count = 0.0, 0
+        self._watch = ostler.store.watch()
+        self._counted = self._watch.newest_turn()
+        self._open: set[int] = set()  # numbers of turns that had not ended at the last look
+        self._ended: Counter[tuple[str, str]] = Counter()
         self._registry: CollectorRegistry | None = None
 
     def request(self, scope: Scope, status: int) -> None:
@@ -60,26 +64,45 @@ class Metrics:
         return []  # nothing is counted before somebody asks
 
     def collect(self) -> "Iterator[Metric]":
-        from prometheus_client.core import (
-            CounterMetricFamily,
-            GaugeMetricFamily,
-            HistogramMetricFamily,
-            InfoMetricFamily,
-        )
+        from prometheus_client.core import InfoMetricFamily
 
-        yield InfoMetricFamily("ostler", "The server", {"version": ostler.__version__})
-        requests = CounterMetricFamily("ostler_http_requests", "Requests", labels=("method", "route", "status"))
-        for labels, count in sorted(self._requests.items()):
-            requests.add_metric(labels, count)
-        yield requests
-        yield GaugeMetricFamily("ostler_viewers", "Open WebSockets", self.staying("websocket"))
-        yield GaugeMetricFamily("ostler_streams", "Open event streams", self.staying("http"))
+        yield InfoMetricFamily("ostler", "The server", {"version": package.__version__})
+        yield from self._work()
+        yield from self._traffic()
+
+    def _work(self) -> "Iterator[Metric]":
+        """What goes on in the store, whichever process does it."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        self._count_turns()
+        ended = CounterMetricFamily(
+            "ostler_turns", "Turns that ended since the server began", labels=("agent", "outcome")
+        )
+        for labels, count in sorted(self._ended.items()):
+            ended.add_metric(labels, count)
         running = GaugeMetricFamily("ostler_turns_running", "Turns that have not ended", labels=("state",))
         states = Counter(row.state for row in self._ostler.store.running_turns())
         for state in ("queued", "starting", "running", "asking"):
             running.add_metric((state,), states[state])
-        yield running
+        live = len(self._ostler.store.terminals(live=True))
+        yield from (ended, running, GaugeMetricFamily("ostler_terminals_live", "Terminals whose program runs", live))
+
+    def _count_turns(self) -> None:
+        found = self._watch.outcomes(self._counted, self._open)
+        self._counted = max([self._counted, *(n for n, _, _ in found)])
+        self._ended.update((agent, outcome) for _, agent, outcome in found if outcome)
+        self._open = {n for n, _, outcome in found if outcome is None}
+
+    def _traffic(self) -> "Iterator[Metric]":
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+        requests = CounterMetricFamily("ostler_http_requests", "Requests", labels=("method", "route", "status"))
+        for labels, count in sorted(self._requests.items()):
+            requests.add_metric(labels, count)
         lag = HistogramMetricFamily("ostler_loop_lag_seconds", "How late the event loop is")
         buckets = [(str(step), float(self._lag[step])) for step in _LAG_STEPS]
         lag.add_metric((), [*buckets, ("+Inf", float(self._lag_count))], self._lag_sum)
+        yield requests
+        yield GaugeMetricFamily("ostler_viewers", "Open WebSockets", self.staying("websocket"))
+        yield GaugeMetricFamily("ostler_streams", "Open event streams", self.staying("http"))
         yield lag

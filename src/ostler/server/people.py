@@ -156,7 +156,10 @@ def _make_key(path: Path) -> None:
 
 def _read_key(path: Path) -> bytes:
     hint = f"Remove {path}: everybody needs a new link then"
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise OstlerError("store", f"{path}: {error.strerror}", hint) from error
     try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:

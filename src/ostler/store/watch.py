@@ -135,7 +135,7 @@ class Watch:
             " CASE state WHEN 'ended' THEN json_extract(CAST(envelope AS TEXT), '$.outcome') END"
             " FROM turns WHERE n > ? OR n IN (SELECT value FROM json_each(?))"
         )
-        return self._read(query, after, msgspec.json.encode(list(among)).decode())  # type: ignore[return-value]
+        return self._read(query, after, msgspec.json.encode(list(among)).decode())
 
     def live_terminals(self, sessions: Iterable[str]) -> dict[str, list[str]]:
         """The ids of the live terminals of each session that has some, the newest first."""
