@@ -26,7 +26,7 @@ export interface ScreenWishes {
 }
 
 const SMALLEST_TEXT = 7; // pixels, when a screen that is not ours is made to fit
-const SCROLLBAR = 10;
+const SCROLLBAR = 6;
 const [MIN_COLS, MIN_ROWS, MAX_COLS, MAX_ROWS] = [20, 5, 1000, 500]; // as the server has them
 
 export class Screen {
@@ -36,6 +36,9 @@ export class Screen {
   readonly search = new SearchAddon({ highlightLimit: 500 });
   #fit = new FitAddon();
   #webgl: WebglAddon | null = null;
+  /** The way of drawing is another one. */
+  changed = () => {};
+  #refused = false; // WebGL was tried, and is no good here
   #host: HTMLElement;
   #made: IDisposable[] = [];
 
@@ -54,8 +57,12 @@ export class Screen {
   setText(size: number): void {
     const options = this.term.options;
     if (options.fontSize === size) return;
+    const { height, width } = measured(size);
     options.fontSize = size;
-    options.lineHeight = lineHeight(size);
+    options.lineHeight = Math.max(1, rowHeight(size) / height);
+    // WebGL's cells have whole pixels, rounded down: letters would stand too close
+    const dots = width * (window.devicePixelRatio || 1);
+    options.letterSpacing = this.#webgl && dots % 1 >= 0.5 ? 1 : 0;
   }
 
   set aloud(on: boolean) {
@@ -91,19 +98,24 @@ export class Screen {
 
   /** Draws by the graphics card where there is one; a page has few such contexts, so only what is seen. */
   accelerate(on: boolean): void {
+    if (on === (this.#webgl !== null) || (on && this.#refused)) return;
+    const size = this.term.options.fontSize ?? 12;
+    this.term.options.fontSize = size + 0.01; // measured anew below: the two renderers round differently
     if (!on) {
       this.#webgl?.dispose();
       this.#webgl = null;
-    } else if (!this.#webgl) {
+    } else {
       try {
         const webgl = new WebglAddon();
         webgl.onContextLoss(() => this.accelerate(false));
         this.term.loadAddon(webgl);
         this.#webgl = webgl;
+        requestAnimationFrame(() => requestAnimationFrame(() => this.#check()));
       } catch {
         this.#webgl = null; // no WebGL: the DOM renderer stays
       }
     }
+    this.setText(size);
   }
 
   get renderer(): "webgl" | "dom" {
@@ -130,6 +142,17 @@ export class Screen {
     term.loadAddon(this.#fit);
     term.loadAddon(this.search);
     term.loadAddon(new WebLinksAddon(follow, { hover, leave: () => wishes.pointed(null) }));
+  }
+
+  /** A browser that pretends to be another device may draw at the wrong scale: then without the graphics card. */
+  #check(): void {
+    const canvas = this.term.element?.querySelector<HTMLCanvasElement>(".xterm-screen > canvas:last-of-type");
+    if (!this.#webgl || !canvas || canvas.clientWidth === 0) return;
+    const scale = canvas.width / (canvas.clientWidth * (window.devicePixelRatio || 1));
+    if (scale > 0.8 && scale < 1.25) return;
+    this.#refused = true;
+    this.accelerate(false);
+    this.changed();
   }
 
   /** Pixels of all cells. */
@@ -192,13 +215,13 @@ export function monospace(): string {
   return getComputedStyle(document.documentElement).getPropertyValue("--font-mono").trim() || "monospace";
 }
 
-/** xterm's line height is a multiple of the font's own, which differs between fonts. */
-function lineHeight(size: number): number {
+/** A letter of this size: xterm's line height is a multiple of the font's own, which differs between fonts. */
+function measured(size: number): { width: number; height: number } {
   const pen = document.createElement("canvas").getContext("2d");
-  if (!pen) return 1.2;
+  if (!pen) return { width: size * 0.6, height: size * 1.2 };
   pen.font = `${size}px ${monospace()}`;
-  const { fontBoundingBoxAscent: up, fontBoundingBoxDescent: down } = pen.measureText("W");
-  return Math.max(1, rowHeight(size) / Math.ceil(up + down));
+  const { width, fontBoundingBoxAscent: up, fontBoundingBoxDescent: down } = pen.measureText("W");
+  return { width, height: Math.ceil(up + down) };
 }
 
 function clamp(value: number, least: number, most: number): number {
