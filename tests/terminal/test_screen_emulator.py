@@ -2,12 +2,13 @@
 
 from socket import gethostname
 
+import msgspec
 import pyghostty
 import pytest
 
 from ostler.terminal.emulator import Emulator
 from ostler.terminal.keys import read_modes
-from ostler.terminal.screen_words import Cursor, Facts, Modes, Progress, key_modes
+from ostler.terminal.screen_words import Cursor, Facts, Modes, Progress, Snapshot, key_modes
 
 CJK = "漢字"
 # name, bytes, the rows of a 20 × 5 screen (blank ones at the end left out), the cursor
@@ -251,3 +252,59 @@ def test_a_snapshot_and_the_rest_show_the_same(at: int) -> None:
     first.close()
     assert shots[0].styled == shots[1].styled
     assert shots[0] == shots[2]
+
+
+# What the VT of a screen does not hold, so that a viewer cut there sees it wrong until the program draws it again.
+NOT_IN_VT = {
+    "origin mode",  # the cursor is set as if it were off
+    "save and restore",  # the saved cursor
+    "back from it",  # the screen below the alternate one: viewers get a new snapshot when that is left
+}
+
+
+@pytest.mark.parametrize(("name", "data"), [case[:2] for case in SHOWN + STYLED + MODES if len(case[1]) < 10_000])
+def test_the_vt_of_a_screen_and_the_rest(name: str, data: bytes) -> None:
+    """Cut after each byte: who gets the VT there and then the bytes that follow sees the same in the end."""
+    same = all(shown_after(data, at) == shown_after(data, len(data)) for at in range(len(data)))
+    assert same == (name not in NOT_IN_VT)
+
+
+def shown_after(data: bytes, at: int) -> tuple[object, ...]:
+    first, second = Emulator(20, 5), Emulator(20, 5)
+    first.feed(data[:at])
+    first.dirty()
+    second.feed(first.vt())
+    second.feed(data[at:] + b"Q")
+    second.dirty()
+    shot = second.snapshot(0)
+    first.close()
+    second.close()
+    return shot.styled, shot.cursor, shot.modes, shot.title, shot.cwd
+
+
+def test_a_snapshot_has_everything() -> None:
+    emulator = Emulator(30, 5)
+    emulator.feed(b"\x1b]2;a title\x07\x1b]7;file:///tmp/x%20y\x07\x1b]9;4;1;40\x07one\r\n\x1b[1;31mred\x1b[0m")
+    emulator.feed(b"\x1b[5 q\x1b[?25l\x1b[?2004h\x1b[?1003h\x1b[?1006h")
+    emulator.dirty()
+    shot = emulator.snapshot(99)
+    emulator.close()
+    assert shot == Snapshot(
+        offset=99,
+        cols=30,
+        rows=5,
+        text=("one", "red", "", "", ""),
+        styled=("one", "\x1b[0m\x1b[1m\x1b[38;5;1mred\x1b[0m", "", "", ""),
+        cursor=Cursor(3, 1, "bar", False, True),
+        modes=Modes(bracketed_paste=True, mouse="any", mouse_sgr=True),
+        title="a title",
+        cwd="/tmp/x y",
+        progress=Progress("set", 40),
+        scrollback=0,
+        vt=shot.vt,
+    )
+    again = Emulator(30, 5)
+    again.feed(shot.vt)
+    again.dirty()
+    assert again.snapshot(99) == msgspec.structs.replace(shot, progress=None)
+    again.close()
