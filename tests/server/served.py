@@ -184,6 +184,9 @@ async def serving(base: Path) -> AsyncIterator[Served]:
         await served.start()
         yield served
         await served.stop()
+    except BaseException:
+        print(served.log.read_text())
+        raise
     finally:
         if served.process is not None:
             served.look()
