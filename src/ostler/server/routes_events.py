@@ -6,7 +6,7 @@ from contextlib import aclosing
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Request, Response, Router, get
+from litestar import Request, Router, get
 from litestar.params import HeaderParameter, Parameter
 from litestar.types import ASGIApp
 from msgspec import Struct
@@ -15,7 +15,7 @@ from ostler.errors import OstlerError
 from ostler.server.live import Live
 from ostler.server.people import Person
 from ostler.server.routes_meta import About, me_of
-from ostler.server.streams import MEDIA_TYPE, EventStream, frame
+from ostler.server.streams import MEDIA_TYPE, Bytes, EventStream, frame
 from ostler.store.watch import Stored
 from ostler.words import AnyEvent
 from ostler.work import Ostler
@@ -53,7 +53,7 @@ async def get_events(
         str | None,
         HeaderParameter(name="Last-Event-ID", max_length=20, pattern=r"^\d*$", description="Instead of `after`"),
     ] = None,
-) -> ASGIApp | Response[bytes]:
+) -> ASGIApp:
     """With `Accept: text/event-stream` all events from then on, as they come: `id` is the seq, `event` the kind.
 
     A comment comes every 15 seconds when there is nothing to tell. The stream ends when the session is removed.
@@ -64,8 +64,8 @@ async def get_events(
         if after > LAST:
             raise OstlerError("bad_request", "Last-Event-ID is no seq of an event")
     if wants_stream(request.headers.get("accept", "")):
-        return EventStream(watcher.events(id, after))  # type: ignore[return-value]
-    return Response(await page(watcher, id, after, limit), media_type="application/json")
+        return EventStream(watcher.events(id, after))
+    return Bytes(await page(watcher, id, after, limit), "application/json")
 
 
 @get("/api/live", summary="All sessions and terminals, and whatever changes", answers=(MEDIA_TYPE,))
@@ -76,7 +76,7 @@ async def get_live(ostler: Ostler, watcher: Live, person: Person, about: About) 
     the 500 sessions that were used last are told, all live terminals, and the 1000 newest that have ended.
     """
     hello = frame("hello", msgspec.json.encode(me_of(person, ostler, about)))
-    return EventStream(_with(hello, watcher.rows(frame("ready", b"{}"))))  # type: ignore[return-value]
+    return EventStream(_with(hello, watcher.rows(frame("ready", b"{}"))))
 
 
 async def page(watcher: Live, session: str, after: int, limit: int) -> bytes:

@@ -186,7 +186,7 @@ async def list_artifacts(ostler: Ostler, turn: str) -> ArtifactList:
 async def get_artifact(ostler: Ostler, turn: str, name: str) -> ASGIApp:
     row = ostler.find_turn(turn)
     fd = _open(ostler, row, name)
-    return FileAnswer(fd, f"{row.id}-{os.path.basename(_envelope(row).artifacts[name])}", _media_type(name))  # type: ignore[return-value]
+    return FileAnswer(fd, f"{row.id}-{os.path.basename(_envelope(row).artifacts[name])}", _media_type(name))
 
 
 def _envelope(row: TurnRow) -> Envelope:

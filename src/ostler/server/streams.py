@@ -6,7 +6,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from urllib.parse import quote
 
-from ostler.server.answer import Receive, Scope, Send
+from litestar.types import Receive, Scope, Send
+
 from ostler.store.watch import Stored
 
 HEARTBEAT = b":\n\n"  # a comment: a viewer that hears nothing at all knows that the line is dead
@@ -56,6 +57,18 @@ class EventStream:
 async def _gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+class Bytes:
+    """An answer that is encoded already."""
+
+    def __init__(self, body: bytes, media_type: str) -> None:
+        self._body, self._media_type = body, media_type
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(b"content-type", self._media_type.encode()), (b"content-length", b"%d" % len(self._body))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": self._body, "more_body": False})
 
 
 class FileAnswer:
