@@ -10,10 +10,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
+import msgspec
 from msgspec import Struct, to_builtins
 
 from ostler.terminal.lease import Author
-from ostler.terminal.viewing import FRAME_LIMIT, Frame, Gone, Refused, Rights, Viewing, told
+from ostler.terminal.viewing import FRAME_LIMIT, Frame, Gone, Refused, Rights, Shown, Viewing, told
 from ostler.words import Owner, Problem, TerminalRow
 from ostler.work.owner import asked, connected, hang_up, say
 
@@ -85,6 +86,8 @@ class RemoteViewing:
                 return
             if isinstance(frame, bytes):
                 self._offset = _OFFSET.unpack_from(frame)[0] + len(frame) - _OFFSET.size
+            elif frame.startswith('{"kind":"snapshot"'):
+                self._offset = msgspec.json.decode(frame, type=Shown).offset
             else:
                 ended = frame.startswith('{"kind":"exit"')
             yield frame
