@@ -100,6 +100,7 @@ function name(header: string): string {
 // -- words
 
 const LONGEST = 400; // words in a line beyond which only its ends are compared
+const LIKE = 0.35; // less alike are two different lines: marking nearly all of them would tell nothing
 
 /** Marks the words that differ in removed lines and the added lines which replace them. */
 function markChanges(lines: DiffLine[]): void {
@@ -110,10 +111,7 @@ function markChanges(lines: DiffLine[]): void {
     }
     const gone = run(lines, i, "-");
     const come = run(lines, i + gone.length, "+");
-    gone.forEach((line, n) => {
-      const partner = come[n];
-      if (partner) markPair(line, partner);
-    });
+    for (const [from, to] of partners(gone, come)) markPair(from, to);
     i += gone.length + come.length;
   }
 }
@@ -124,14 +122,36 @@ function run(lines: DiffLine[], from: number, sign: string): DiffLine[] {
   return lines.slice(from, to);
 }
 
+/** Removed lines and what became of them, in order. Of two long blocks only lines at the same place are compared. */
+function partners(gone: DiffLine[], come: DiffLine[]): [DiffLine, DiffLine][] {
+  const pairs: [DiffLine, DiffLine][] = [];
+  const near = gone.length * come.length <= 900;
+  let next = 0;
+  gone.forEach((line, n) => {
+    const among = near ? come.slice(next) : come.slice(n, n + 1);
+    const scores = among.map((other) => likeness(words(line), words(other)));
+    const best = scores.indexOf(Math.max(...scores));
+    const partner = among[best];
+    if (partner === undefined || (scores[best] ?? 0) < LIKE) return;
+    pairs.push([line, partner]);
+    if (near) next += best + 1;
+  });
+  return pairs;
+}
+
+/** How much of two lines is the same, from 0 to 1; a common beginning and end count for more. */
+function likeness(old: string[], fresh: string[]): number {
+  const [head, tail] = shared(old, fresh);
+  const ends = weight(old.slice(0, head)) > 0 && weight(old.slice(old.length - tail)) > 0;
+  const { old: same } = common(old, fresh, head, tail);
+  const most = Math.max(weight(old), weight(fresh));
+  return most === 0 ? 0 : weight(old.filter((_, i) => same.has(i))) / most + (ends ? 0.25 : 0);
+}
+
 function markPair(gone: DiffLine, come: DiffLine): void {
   const old = words(gone);
   const fresh = words(come);
-  const [head, tail] = shared(old, fresh);
-  const same = head + tail > 0 ? common(old, fresh, head, tail) : { old: new Set<number>(), fresh: new Set<number>() };
-  const kept = weight(old.filter((_, i) => same.old.has(i)));
-  // Lines that share little are two different lines: marking nearly all of them tells nothing.
-  if (kept < 0.35 * Math.max(weight(old), weight(fresh))) return;
+  const same = common(old, fresh, ...shared(old, fresh));
   gone.parts = parts(old, same.old);
   come.parts = parts(fresh, same.fresh);
 }
@@ -176,10 +196,13 @@ function common(old: string[], fresh: string[], head: number, tail: number) {
   return same;
 }
 
+/** Words of a kind are one part; a space or a dot between two marked words is marked with them. */
 function parts(found: string[], same: Set<number>): DiffLine["parts"] {
   const made: DiffLine["parts"] = [];
+  const marked = (i: number) => i >= 0 && i < found.length && !same.has(i);
   found.forEach((text, i) => {
-    const mark = !same.has(i);
+    const joint = /^[\s.]$/.test(text) && marked(i - 1) && marked(i + 1);
+    const mark = marked(i) || joint;
     const last = made.at(-1);
     if (last && last.mark === mark) last.text += text;
     else made.push({ text, mark });

@@ -11,10 +11,11 @@ export function age(seconds: number): string {
   return `${Math.floor(s / 86_400)}d`;
 }
 
-/** 0.3s · 12.4s · 1m 48s · 2h 05m: how long it took. */
+/** 12ms · 12.4s · 1m 48s · 2h 05m: how long it took. */
 export function duration(ms: number): string {
   const s = Math.max(0, ms) / 1000;
-  if (s < 60) return `${s < 0.1 && s > 0 ? s.toFixed(2) : s.toFixed(1)}s`;
+  if (s < 0.1) return `${Math.round(s * 1000)}ms`;
+  if (s < 60) return `${s.toFixed(1)}s`;
   const whole = Math.round(s);
   if (whole < 3600) return `${Math.floor(whole / 60)}m ${String(whole % 60).padStart(2, "0")}s`;
   return `${Math.floor(whole / 3600)}h ${String(Math.floor((whole % 3600) / 60)).padStart(2, "0")}m`;
@@ -72,7 +73,7 @@ export function usageTitle(usage: Usage | null | undefined): string {
 /** 10:42 today, else Nov 12 10:42. */
 export function clockTime(at: number, now = Date.now() / 1000): string {
   const date = new Date(at * 1000);
-  const time = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  const time = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   if (new Date(now * 1000).toDateString() === date.toDateString()) return time;
   return `${date.toLocaleDateString([], { month: "short", day: "numeric" })} ${time}`;
 }

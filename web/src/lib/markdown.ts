@@ -27,6 +27,7 @@ export function markdown(text: string): string {
     ALLOWED_TAGS: TAGS,
     ALLOWED_ATTR: ["href", "title", "start", "type", "checked", "disabled", "align", "colspan", "rowspan"],
     ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i,
+    ADD_URI_SAFE_ATTR: ["type", "start", "colspan", "rowspan"], // no addresses
     ALLOW_DATA_ATTR: false,
   });
 }
