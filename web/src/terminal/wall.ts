@@ -1,6 +1,6 @@
 // Which terminals are on the wall, and in what order: those that want an answer first, then those with the newest output.
 
-import { lastPart } from "../lib/format";
+import { titleOf } from "../lib/marks";
 import type { SessionView, TerminalRow } from "../words";
 
 export type TileState = "asking" | "busy" | "idle" | "ended";
@@ -18,10 +18,6 @@ const ENDED_SHOWN = 12;
 const ENDED_AGE = 24 * 3600; // seconds
 const FRESH = 5_000; // ms after which output is not news any more
 
-export function titleOf(session: SessionView | null, row: TerminalRow): string {
-  return session?.title || session?.name || (session ? lastPart(session.folder) : "") || row.name;
-}
-
 export function tilesOf(
   rows: Iterable<TerminalRow>,
   sessions: ReadonlyMap<string, SessionView>,
@@ -36,7 +32,7 @@ export function tilesOf(
   return [...all.filter((row) => row.state === "live"), ...past].map((row) => {
     const session = sessions.get(row.session) ?? null;
     const heardAt = heard.get(row.id) ?? 0;
-    return { row, session, title: titleOf(session, row), state: stateOf(row, session, nowMs - heardAt), heardAt };
+    return { row, session, title: session ? titleOf(session) : row.name, state: stateOf(row, session, nowMs - heardAt), heardAt };
   });
 }
 
