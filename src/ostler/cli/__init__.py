@@ -136,7 +136,7 @@ def _explained(error: Exception) -> int:
 
 def complain(message: str, code: int) -> int:
     """One line on stderr; returns the exit code."""
-    from ostler.cli.safe import one_line
+    from ostler.terminal.safe import one_line
 
     try:
         click.echo(f"ostler: {one_line(message, 2000)}", err=True)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 
 import msgspec
 
-from ostler.cli.lines import DIM, WARN, Line, Story, ending, plain, spoken_duration, tool_words
-from ostler.cli.safe import one_line, safe
+from ostler.terminal.safe import one_line, safe
 from ostler.words import EVENT_ENCODER, AnyEvent, Envelope
+from ostler.work.lines import DIM, WARN, Line, Story, ending, plain, spoken_duration, tool_words
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
