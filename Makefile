@@ -13,7 +13,7 @@ PYTEST = $(BIN)/python -m pytest --durations=15
 .PHONY: run test test-real check page tables deps bench clean lock
 
 run: $(VENV)/.ready $(PAGE)
-	@$(BIN)/python examples/first_turn.py
+	@$(BIN)/python examples/serve.py
 
 test: $(VENV)/.ready $(PAGE) check
 	$(PYTEST) -n 2 --dist loadfile --ignore tests/real tests
