@@ -254,6 +254,8 @@ def link(**options: Any) -> None:
 
     if options["days"] is not None and not options["bearer"]:
         raise click.UsageError("--days is for a token: add --bearer")
+    if options["days"] is not None and not options["days"] > 0:  # not a number
+        raise click.UsageError("--days needs a number")
     home = settings_for(None).home
     _with_folder(home)
     people = People(home)

@@ -7,6 +7,7 @@ one of our origins, and bring a token or a cookie that we signed. Only the page'
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -26,6 +27,7 @@ Headers = dict[bytes, list[bytes]]
 BODY_LIMIT = 1 << 20
 UPLOAD_LIMIT = 32 << 20
 BODY_SECONDS = 30.0
+LAST_WORD = 1.0  # seconds to say goodbye to somebody who may not be reading
 UPLOADS = "/api/uploads/"
 LOGIN, LOGOUT = "/api/login", "/api/logout"
 
@@ -107,7 +109,9 @@ class Doorway:
             if task not in self._dropped:
                 raise
             task.uncancel()
-            await answer.finish()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WORD):
+                    await answer.finish()
         except Exception as error:
             tell(error, f"{scope.get('method', 'WebSocket')} {scope['path']}")
             await answer.refuse(error)

@@ -75,9 +75,9 @@ def _bound(host: str, port: int) -> socket.socket:
 def who_listens(port: int) -> str:
     """`1234 (python -m ostler up)` of a process of this user; "" if it is another's or nobody's."""
     wanted = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
-    for entry in os.scandir("/proc") if wanted else ():
-        if entry.name.isdigit() and wanted & _open_files(entry.name):
-            return f"{entry.name} ({tree.command(int(entry.name))})"
+    for pid in filter(str.isdigit, os.listdir("/proc")) if wanted else ():
+        if wanted & _open_files(pid):
+            return f"{pid} ({tree.command(int(pid))})"
     return ""
 
 

@@ -42,6 +42,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 async def serve(settings: Settings, environ: Mapping[str, str], plan: Plan, ready: Callable[[Serves], None]) -> None:
     """Serves until a signal comes. Raises `bad_request` if the port or the state folder is taken."""
     host = checked_host(plan.host, plan.expose)
+    door_of((host,), 0, plan.allowed)  # complains before anything is taken
     lock = ServerLock(settings.home)
     try:
         listening = _listen(host, plan.port or settings.port, lock.last.port if lock.last else 0)
