@@ -127,7 +127,7 @@ async def test_a_reader_that_stops_costs_little_and_loses_nothing(yard: Yard) ->
     read: list[int] = []
     async with listening(yard.client, f"/api/sessions/{session}/events") as slow:
         await slow.until(lambda told: told)
-        watch = _watch_of(yard)
+        watch = _live_of(yard).watch
         asked = watch.journal
 
         def counted(session: str, after: int, limit: int, size: int) -> Any:
@@ -144,10 +144,6 @@ async def test_a_reader_that_stops_costs_little_and_loses_nothing(yard: Yard) ->
         assert len(read) * 10_000 < 8_000_000, "far less than what was written"
         await slow.until(lambda told: len(told) == 2001)
     assert [told.id for told in slow.told] == list(range(1, 2002))
-
-
-def _watch_of(yard: Yard) -> Any:
-    return yard.ostler.store._watches[-1]
 
 
 async def test_a_removed_session_ends_its_streams(yard: Yard) -> None:

@@ -184,6 +184,33 @@ async def test_a_busy_session_says_what_it_does_and_is_not_removed(yard: Yard) -
     assert not (Path(yard.ostler.store.folder) / "sessions" / made["id"]).exists()
 
 
+async def test_a_session_is_removed_with_its_terminals(yard: Yard) -> None:
+    made = await make(yard)
+    opened = await yard.client.post("/api/terminals", json={"session": made["id"], "argv": ["cat"]})
+    assert opened.status_code == 201, opened.text
+    pid = opened.json()["pid"]
+    assert (await yard.client.delete(f"/api/sessions/{made['id']}")).status_code == 204
+    assert (await yard.client.get(f"/api/terminals/{opened.json()['id']}")).status_code == 404
+    assert not Path(f"/proc/{pid}").exists()
+
+
+async def test_the_terminal_that_is_followed_is_chosen(yard: Yard) -> None:
+    made = await make(yard)
+    ids = []
+    for _ in range(2):
+        opened = await yard.client.post("/api/terminals", json={"session": made["id"], "argv": ["cat"]})
+        ids.append(opened.json()["id"])
+    url = f"/api/sessions/{made['id']}"
+    assert (await yard.client.get(url)).json()["primary_terminal"] == ids[1], "the newest one"
+    chosen = await yard.client.put(f"{url}/primary", json={"terminal": ids[0]})
+    assert chosen.status_code == 200, chosen.text
+    assert (chosen.json()["primary"], chosen.json()["primary_terminal"]) == (ids[0], ids[0])
+    back = await yard.client.put(f"{url}/primary", json={"terminal": None})
+    assert (back.json()["primary"], back.json()["primary_terminal"]) == (None, ids[1])
+    for body, status in (({"terminal": "nobody"}, 404), ({}, 400), ({"terminal": 5}, 400)):
+        assert (await yard.client.put(f"{url}/primary", json=body)).status_code == status, body
+
+
 async def test_rights(yard: Yard) -> None:
     made = await make(yard)
     url = f"/api/sessions/{made['id']}"

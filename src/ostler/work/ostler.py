@@ -250,6 +250,7 @@ class Ostler:
         row = self.find(key)
         await self.end_orphaned_turns()
         await self.store.change_session(row.id, state="closed")  # from here on nobody begins anything in it
+        await self.terminals.close_all(row.id)
         await self.store.remove_session(row.id)
         return row
 
