@@ -73,6 +73,10 @@ class Emulator:
         """Which rows may have changed since the last call."""
         return self._look.dirty()
 
+    def unwatch(self) -> None:
+        """Nobody asks which rows changed any more: the memory for that is freed."""
+        self._look.close()
+
     def rows(self, wanted: list[int]) -> tuple[Row, ...]:
         """The rows of these numbers. Many at once cost less than as many alone."""
         if len(wanted) > 4:

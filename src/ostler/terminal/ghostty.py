@@ -78,7 +78,7 @@ def decode(data: bytes) -> Any:
 
 def encode(handle: Any) -> bytes:
     """The whole terminal in the library's own form. Raises GhosttyFault inside an endless sequence."""
-    return filled(lambda *buffer: lib.ghostty_snapshot_encode_buf(handle, *buffer), "encode")
+    return taken(lambda *out: lib.ghostty_snapshot_encode_alloc(handle, ffi.NULL, *out), "encode")
 
 
 def feed(handle: Any, data: bytes) -> None:
@@ -91,19 +91,19 @@ def resize(handle: Any, cols: int, rows: int) -> None:
 
 def continuation(handle: Any) -> bytes:
     """The bytes of a sequence or character that is not complete yet. Raises GhosttyFault if they are too many."""
-    return filled(lambda *buffer: lib.ghostty_terminal_continuation_buf(handle, *buffer), "continuation")
+    return taken(lambda *out: lib.ghostty_terminal_continuation_alloc(handle, ffi.NULL, *out), "continuation")
 
 
-def filled(call: Callable[[Any, int, Any], int], what: str) -> bytes:
-    """The library's dance for buffers: ask for the size, then have it filled."""
-    size = ffi.new("size_t*")
-    result = call(ffi.NULL, 0, size)
-    if size[0] == 0:
-        check(result, what)
-        return b""
-    buffer = ffi.new("uint8_t[]", size[0])
-    check(call(buffer, size[0], size), what)
-    return bytes(ffi.buffer(buffer, size[0]))
+def taken(call: Callable[[Any, Any], int], what: str) -> bytes:
+    """What the library has put into memory of its own, which is given back."""
+    check(call(_taken, _taken_size), what)
+    try:
+        return bytes(ffi.buffer(_taken[0], _taken_size[0])) if _taken_size[0] else b""
+    finally:
+        lib.ghostty_free(ffi.NULL, _taken[0], _taken_size[0])
+
+
+_taken, _taken_size = ffi.new("uint8_t**"), ffi.new("size_t*")
 
 
 # -- what a terminal is told at its start ----------------------------------------------------------------

@@ -4,7 +4,7 @@ from typing import Any
 
 from pyghostty._ffi import union_fn  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
-from ostler.terminal.ghostty import VT, check, ffi, filled, lib, text_of
+from ostler.terminal.ghostty import VT, check, ffi, lib, taken, text_of
 
 _grid_ref = union_fn("ghostty_terminal_grid_ref", "GhosttyResult(*)(GhosttyTerminal, GhosttyPointS, GhosttyGridRef*)")
 
@@ -40,13 +40,15 @@ class Look:
         self._point = ffi.new("GhosttyPointS*")
         self._point.tag = lib.GHOSTTY_POINT_TAG_ACTIVE
         self._render = ffi.new("GhosttyRenderState*")
-        check(lib.ghostty_render_state_new(ffi.NULL, self._render), "render state")
         self._iterator = ffi.new("GhosttyRenderStateRowIterator*")
-        check(lib.ghostty_render_state_row_iterator_new(ffi.NULL, self._iterator), "row iterator")
+        self._open = False  # what `dirty` compares with takes five times as much memory as a terminal
 
     def close(self) -> None:
-        lib.ghostty_render_state_row_iterator_free(self._iterator[0])
-        lib.ghostty_render_state_free(self._render[0])
+        """Lets go of what `dirty` compares with: the next one reports all rows. Idempotent."""
+        if self._open:
+            self._open = False
+            lib.ghostty_render_state_row_iterator_free(self._iterator[0])
+            lib.ghostty_render_state_free(self._render[0])
 
     def value(self, key: str, ctype: str = "uint16_t") -> int:
         out = self._values[ctype]
@@ -82,6 +84,10 @@ class Look:
 
     def dirty(self) -> list[int]:
         """The rows that may have changed since the last call; all of them at the first one."""
+        if not self._open:
+            check(lib.ghostty_render_state_new(ffi.NULL, self._render), "render state")
+            check(lib.ghostty_render_state_row_iterator_new(ffi.NULL, self._iterator), "row iterator")
+            self._open = True
         check(lib.ghostty_render_state_update(self._render[0], self._handle), "update")
         key = lib.GHOSTTY_RENDER_STATE_DATA_ROW_ITERATOR
         check(lib.ghostty_render_state_get(self._render[0], key, self._iterator), "rows")
@@ -93,6 +99,8 @@ class Look:
 
     def cursor(self) -> tuple[int, bool]:
         """Its shape as the library counts them, and whether it blinks; as of the last `dirty`."""
+        if not self._open:
+            self.dirty()
         shape, blinks = self._values["int"], self._values["bool"]
         render = self._render[0]
         key = lib.GHOSTTY_RENDER_STATE_DATA_CURSOR_VISUAL_STYLE
@@ -109,7 +117,7 @@ class Look:
         formatter = ffi.new("GhosttyFormatter*")
         check(lib.ghostty_formatter_terminal_new(ffi.NULL, formatter, self._handle, options[0]), "formatter")
         try:
-            call = lib.ghostty_formatter_format_buf
-            return filled(lambda *buffer: call(formatter[0], *buffer), "format").decode(errors="replace")
+            call = lib.ghostty_formatter_format_alloc
+            return taken(lambda *out: call(formatter[0], ffi.NULL, *out), "format").decode(errors="replace")
         finally:
             lib.ghostty_formatter_free(formatter[0])

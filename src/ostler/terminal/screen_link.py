@@ -43,6 +43,7 @@ class Link:
         self._sock, self._box, self._process = launch()
         self._watch = self._loop.call_later(HANG_LIMIT, self._check, 0)
         self._timer: asyncio.Handle | None = None
+        self._soon = False  # it is for the next turn of the loop
         self._sent_at = 0.0
         self._loop.add_reader(self._sock, self._receive)
 
@@ -50,17 +51,18 @@ class Link:
     def pid(self) -> int:
         return self._process.pid
 
-    def want(self, id: int, fetch: Fetch, size: int = 0) -> None:
-        """The screen `id` has requests, some `size` bytes of them new: they are fetched until it has none."""
+    def want(self, id: int, fetch: Fetch, size: int | None = None) -> None:
+        """The screen `id` has requests, which are fetched until it has none. If they are nothing but `size` bytes
+        more, they may wait for others: so many terminals cost little.
+        """
         self._wanting[id] = fetch
-        self._bulk += size
+        self._bulk += BULK if size is None else size
         if self._rest or not self.alive:
             return  # sent when the socket has room again; to a process that is gone, nothing is sent
         if self._bulk >= BULK:
-            self._send()
+            self._plan(0.0)
         elif self._timer is None:
-            wait = self._sent_at + PACE - self._loop.time()
-            self._timer = self._loop.call_later(wait, self._send) if wait > 0 else self._loop.call_soon(self._send)
+            self._plan(self._sent_at + PACE - self._loop.time())
 
     def doing(self) -> Doing | None:
         """What the process was at when it died."""
@@ -112,17 +114,24 @@ class Link:
         except OSError:
             self._rest, self._wanting = memoryview(b""), {}  # what it still said is read first, then `lost` is told
         else:
-            if self._wanting and self._timer is None:
-                self._timer = self._loop.call_soon(self._send)
+            if self._wanting:
+                self._plan(0.0)
 
     def _drained(self) -> None:
         self._loop.remove_writer(self._sock)
         self._flush()
 
+    def _plan(self, wait: float) -> None:
+        if self._soon:
+            return
+        self._unplan()
+        self._soon = wait <= 0
+        self._timer = self._loop.call_soon(self._send) if self._soon else self._loop.call_later(wait, self._send)
+
     def _unplan(self) -> None:
         if self._timer:
             self._timer.cancel()
-            self._timer = None
+            self._timer, self._soon = None, False
 
     def _receive(self) -> None:
         try:

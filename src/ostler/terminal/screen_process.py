@@ -129,6 +129,7 @@ class Stage:
             self._look(shown, request, now)
         elif isinstance(request, Watch):
             shown.watched, shown.whole, shown.last_update = request.on, True, 0.0
+            shown.emulator.unwatch()
             self._touch(shown, now)
         else:
             self._close(shown, now)
@@ -195,6 +196,8 @@ class Stage:
             shown.emulator.dirty()
         snapshot = shown.emulator.snapshot(shown.offset, request.history)
         self._answers.append(Seen(shown.id, request.ask, snapshot))
+        if not shown.watched:
+            shown.emulator.unwatch()
 
     def _say(self, shown: Shown, replies: bytes) -> None:
         """Replies and facts, modes among them if they are others than ostler knows."""
