@@ -19,7 +19,7 @@ from ostler.terminal.log import ByteLog
 from ostler.terminal.pace import Pace
 from ostler.terminal.screen import Screen, Screens
 from ostler.terminal.screen_words import Facts, Modes, Snapshot
-from ostler.terminal.shot import Shot, shot_of
+from ostler.terminal.shot import Shot, shot_of, whole
 from ostler.terminal.viewing import HIGH, Gone, Shown
 
 SPREAD = 0.004  # seconds between two hand-ons of a flood: larger pieces cost less than many small ones
@@ -169,6 +169,7 @@ class Display:
         if self.final:
             return self.final if history else replace(self.final, vt=self._plain)
         found = await self.screen().snapshot(history)
+        found = whole(found) if history else found
         return replace(found, title=policy.title(found.title), cwd=folder(found.cwd))
 
     def look(self, history: bool) -> asyncio.Task[Shot]:
@@ -200,12 +201,12 @@ class Display:
             screen = self.screen()
             try:
                 async with asyncio.timeout(FINAL_LIMIT):
-                    plain, whole = await screen.snapshot(), await screen.snapshot(history=True)
+                    plain, last = await screen.snapshot(), whole(await screen.snapshot(history=True))
                     await screen.close()
             except TimeoutError:
                 raise OstlerError("timed_out", f"the emulator needed more than {FINAL_LIMIT:.0f} s") from None
             self._plain = plain.vt
-            self.final = replace(whole, title=policy.title(whole.title), cwd=folder(whole.cwd))
+            self.final = replace(last, title=policy.title(last.title), cwd=folder(last.cwd))
 
     async def _shot(self, history: bool) -> Shot:
         resizes = self.resizes

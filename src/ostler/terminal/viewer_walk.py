@@ -69,7 +69,12 @@ class Walk:
             progress=facts.progress or self._facts.progress,
         )
         if self._alternate and facts.modes and not facts.modes.alternate:
-            self._wants = True
+            self._want_what_lay_below()
+
+    def _want_what_lay_below(self) -> None:
+        """The alternate screen was left, and a snapshot holds one screen only."""
+        self._wants = True
+        self._display.sure_at = None
 
     # -- what is sent ------------------------------------------------------------------------------------
 
@@ -119,8 +124,9 @@ class Walk:
         self._most = max(self._most, shown.offset)
         self._resizes, self._alternate = shot.resizes, shown.alternate
         self._facts = news(self._display.now, shown, self._facts.bells)
-        left = self._alternate and not self._display.modes.alternate
-        self._wants = True if left else None
+        self._wants = None
+        if self._alternate and not self._display.modes.alternate:
+            self._want_what_lay_below()
 
     def _stream(self, now: float) -> Frame | float:
         """Facts, bytes, resizes and the end, as they come."""
