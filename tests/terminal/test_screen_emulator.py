@@ -308,3 +308,27 @@ def test_a_snapshot_has_everything() -> None:
     again.dirty()
     assert again.snapshot(99) == msgspec.structs.replace(shot, progress=None)
     again.close()
+
+
+HISTORIES = [
+    ("full", b""),
+    ("blank rows below", b"\x1b[3;1H\x1b[J"),
+    ("nothing but blank rows", b"\x1b[H\x1b[J"),
+    ("coloured blanks below", b"\x1b[3;1H\x1b[44m\x1b[J\x1b[31mx"),
+    ("a scroll region", b"\x1b[2;4r\x1b[3;2Hx"),
+    ("a cut sequence", b"\x1b[38;5"),
+    ("the alternate screen", b"\x1b[?1049h\x1b[Hx"),
+]
+
+
+@pytest.mark.parametrize("data", [case[1] for case in HISTORIES], ids=[case[0] for case in HISTORIES])
+def test_the_vt_of_a_screen_with_its_history(data: bytes) -> None:
+    first, second = Emulator(20, 5), Emulator(20, 5)
+    first.feed(b"".join(b"\x1b[3%dmline %d\x1b[0m\r\n" % (number % 8, number) for number in range(40)) + data)
+    first.dirty()
+    second.feed(first.vt(history=True))
+    second.dirty()
+    then, now = first.snapshot(0, True), second.snapshot(0, True)
+    first.close()
+    second.close()
+    assert now == then

@@ -25,6 +25,21 @@ def _set_sizes(pointer: Any) -> None:
             _set_sizes(ffi.addressof(pointer[0], name))
 
 
+HOME = "\x1b[H"
+RESET = "\x1b[0m"
+
+
+def everything() -> Any:
+    """Options that have all that the library can tell of a terminal."""
+    options = sized("GhosttyFormatterTerminalOptions")
+    options.emit, options.trim = VT, True
+    for part in ("modes", "scrolling_region", "tabstops", "pwd", "keyboard"):
+        setattr(options.extra, part, True)
+    for part in ("cursor", "style", "hyperlink", "protection", "kitty_keyboard", "charsets"):
+        setattr(options.extra.screen, part, True)
+    return options
+
+
 class Look:
     """Eyes on one terminal. The structs it asks with are made once: making them costs more than the asking."""
 
@@ -34,8 +49,11 @@ class Look:
         self._string = ffi.new("GhosttyString*")
         self._rows = sized("GhosttyFormatterTerminalOptions")
         self._rows.emit, self._rows.trim = VT, True
+        self._every_row = sized("GhosttyFormatterTerminalOptions")
+        self._every_row.emit, self._every_row.trim = VT, True
+        self._everything = everything()
         self._selection = sized("GhosttySelection")
-        self._rows.selection = self._selection
+        self._rows.selection = self._everything.selection = self._selection
         self._start, self._end = sized("GhosttyGridRef"), sized("GhosttyGridRef")
         self._point = ffi.new("GhosttyPointS*")
         self._point.tag = lib.GHOSTTY_POINT_TAG_ACTIVE
@@ -70,17 +88,19 @@ class Look:
 
     def all(self, history: bool) -> str:
         """VT that makes an empty terminal of this size show the same; with `history`, the scrollback before it."""
-        options = sized("GhosttyFormatterTerminalOptions")
-        options.emit, options.trim = VT, True
-        if not history:
-            self._selection.start = self._ref(self._start, 0, 0)
-            self._selection.end = self._ref(self._end, self.value("COLS") - 1, self.value("ROWS") - 1)
-            options.selection = self._selection
-        for part in ("modes", "scrolling_region", "tabstops", "pwd", "keyboard"):
-            setattr(options.extra, part, True)
-        for part in ("cursor", "style", "hyperlink", "protection", "kitty_keyboard", "charsets"):
-            setattr(options.extra.screen, part, True)
-        return self._format(options)
+        rows = self.value("ROWS")
+        self._selection.start = self._ref(self._start, 0, 0)
+        self._selection.end = self._ref(self._end, self.value("COLS") - 1, rows - 1)
+        shown = self._format(self._everything)
+        scrollback = self.value("SCROLLBACK_ROWS", "size_t")
+        if not history or not scrollback:
+            return shown
+        before, home, rest = shown.partition(HOME)
+        screen = self._format(self._rows)
+        after = rest.removeprefix(screen)  # what follows the rows, such as the cursor
+        found = self._format(self._every_row)
+        blank = "\r\n" * (scrollback + rows - 1 - found.count("\r\n"))  # rows at the end that the library leaves out
+        return f"{before}{home}{found}{RESET}{blank}{after}"
 
     def dirty(self) -> list[int]:
         """The rows that may have changed since the last call; all of them at the first one."""
