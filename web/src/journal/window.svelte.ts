@@ -2,9 +2,10 @@
 
 import { tick } from "svelte";
 
-const PAGE = 120; // entries that come in at an end
-const MOST = 360; // entries that are drawn at a time
-const NEAR = 800; // px from an end at which more comes in
+const FIRST = 80; // entries that are drawn when one arrives
+const PAGE = 50; // entries that come in at an end
+const MOST = 200; // entries that are drawn at a time
+const NEAR = 1200; // px from an end at which more comes in
 const BOTTOM = 48; // px from the very end that still count as being there
 
 export class Window {
@@ -21,8 +22,7 @@ export class Window {
     this.#length = length;
     if (this.follow) {
       this.to = length;
-      this.from = Math.max(0, Math.min(this.from, length), length - MOST);
-      if (length - this.from > MOST - 1) this.from = length - PAGE;
+      if (length - this.from > MOST || this.from > length) this.from = Math.max(0, length - FIRST);
       this.seen = length;
       await tick();
       this.#toBottom();
@@ -35,15 +35,15 @@ export class Window {
   /** Goes to the end and follows it. */
   async end(): Promise<void> {
     this.follow = true;
-    this.from = Math.max(0, this.#length - PAGE);
+    this.from = Math.max(0, this.#length - FIRST);
     await this.grown(this.#length);
   }
 
   /** Shows the entry with this index, and stays there. */
   async reveal(index: number, key: string): Promise<void> {
     this.follow = false;
-    this.from = Math.max(0, index - PAGE / 2);
-    this.to = Math.min(this.#length, index + PAGE);
+    this.from = Math.max(0, index - FIRST / 2);
+    this.to = Math.min(this.#length, index + FIRST / 2);
     this.seen = this.#length;
     await tick();
     this.#element(key)?.scrollIntoView({ block: "center" });

@@ -67,15 +67,24 @@ export function usageTitle(usage: Usage | null | undefined): string {
     ["reasoning_tokens", "of it reasoning"],
   ];
   const known = names.filter(([key]) => usage?.[key] != null);
-  return known.map(([key, name]) => `${name} ${usage?.[key]?.toLocaleString("en")}`).join(", ");
+  return known.map(([key, name]) => `${name} ${whole(usage?.[key] ?? 0)}`).join(", ");
 }
+
+// Made once: a new one for each time that is shown costs more than all the rest.
+const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const DAY = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
+const NUMBER = new Intl.NumberFormat("en");
 
 /** 10:42 today, else Nov 12 10:42. */
 export function clockTime(at: number, now = Date.now() / 1000): string {
   const date = new Date(at * 1000);
-  const time = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-  if (new Date(now * 1000).toDateString() === date.toDateString()) return time;
-  return `${date.toLocaleDateString([], { month: "short", day: "numeric" })} ${time}`;
+  const today = new Date(now * 1000).setHours(0, 0, 0, 0) === new Date(at * 1000).setHours(0, 0, 0, 0);
+  return today ? TIME.format(date) : `${DAY.format(date)} ${TIME.format(date)}`;
+}
+
+/** 12,345 */
+export function whole(n: number): string {
+  return NUMBER.format(n);
 }
 
 /** /home/ana/src/paddock → ~/src/paddock */
@@ -89,5 +98,5 @@ export function lastPart(path: string): string {
 }
 
 export function plural(n: number, one: string, many = `${one}s`): string {
-  return `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
+  return `${whole(n)} ${n === 1 ? one : many}`;
 }
