@@ -23,7 +23,7 @@ from ostler.work import Ostler
 MOST = 10_000  # events of a page
 _MOST_BYTES = 16 << 20
 _AT_ONCE = 500  # events that are read before others have their turn
-LAST = (1 << 63) - 1
+LAST = (1 << 53) - 1  # every client can count so far
 
 Seq = Annotated[int, Parameter(ge=0, le=LAST, description="only what comes after the event of this seq")]
 

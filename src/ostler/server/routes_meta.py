@@ -14,6 +14,7 @@ import ostler as package
 from ostler.errors import OstlerError
 from ostler.server.door import Door, Person, require
 from ostler.server.metrics import Metrics
+from ostler.server.openapi import document
 from ostler.server.people import LINK_SECONDS, LOGIN_SECONDS, People, Statement
 from ostler.server.problems import Refusal
 from ostler.server.uploads import Upload, Uploads
@@ -145,15 +146,15 @@ async def metrics(metrics: Metrics) -> bytes:
     return metrics.text()
 
 
-@get("/api/openapi.json", include_in_schema=False)
-async def openapi(request: Request[Any, Any, Any]) -> dict[str, Any]:
-    return request.app.openapi_schema.to_schema()
+@get("/api/openapi.json", tags=["server"], summary="This API (OpenAPI 3.1)")
+async def openapi(request: Request[Any, Any, Any], people: People) -> dict[str, Any]:
+    return await asyncio.to_thread(document, request.app, people.cookie)
 
 
 # -- choosing -----------------------------------------------------------------------------------------
 
 
-@get("/api/folders", tags=["choosing"], summary="The folders in a folder of the server's machine")
+@get("/api/folders", tags=["choosing"], summary="The folders in a folder of the server's machine", problems=(404,))
 async def folders(
     person: Person, about: About, at: Annotated[str, Parameter(description="an absolute path", max_length=4096)] = ""
 ) -> Folders:
@@ -161,7 +162,14 @@ async def folders(
     return await asyncio.to_thread(_folders, at or about.folder)
 
 
-@put("/api/uploads/{name:str}", status_code=201, tags=["choosing"], summary="Hands over a file for a turn")
+@put(
+    "/api/uploads/{name:str}",
+    status_code=201,
+    tags=["choosing"],
+    summary="Hands over a file for a turn",
+    takes="application/octet-stream",
+    problems=(429,),
+)
 async def upload(request: Request[Any, Any, Any], name: str, person: Person, uploads: Uploads) -> Upload:
     """The body is the file itself, `application/octet-stream`, at most 32 MiB."""
     require(person, "type")

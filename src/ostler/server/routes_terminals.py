@@ -156,7 +156,7 @@ def _view(seen: Snapshot) -> SnapshotView:
 # -- acting -----------------------------------------------------------------------------------------------
 
 
-@post("/", summary="Opens a terminal and runs a program in it")
+@post("/", summary="Opens a terminal and runs a program in it", problems=(404, 409, 422, 424, 429))
 async def open_terminal(
     ostler: Ostler, person: Person, terminal_commands: frozenset[str] | None, data: NewTerminal
 ) -> TerminalRow:
@@ -177,19 +177,19 @@ async def open_terminal(
     return opened.row
 
 
-@post("/{terminal:str}/input", summary="Types into it", status_code=204)
+@post("/{terminal:str}/input", summary="Types into it", status_code=204, problems=(409, 422, 429))
 async def type_into(ostler: Ostler, person: Person, terminal: str, data: Typed, viewer: str | None = None) -> None:
     require(person, "type")
     await ostler.terminals.input(terminal, author_of(person, viewer), data.message, data.take)
 
 
-@post("/{terminal:str}/resize", summary="Gives it another size", status_code=204)
+@post("/{terminal:str}/resize", summary="Gives it another size", status_code=204, problems=(409, 422))
 async def resize(ostler: Ostler, person: Person, terminal: str, data: NewSize, viewer: str | None = None) -> None:
     require(person, "type")
     await ostler.terminals.input(terminal, author_of(person, viewer), Resize(cols=data.cols, rows=data.rows))
 
 
-@post("/{terminal:str}/lease", summary="Takes the keyboard or hands it back", status_code=204)
+@post("/{terminal:str}/lease", summary="Takes the keyboard or hands it back", status_code=204, problems=(409, 422))
 async def lease(ostler: Ostler, person: Person, terminal: str, data: LeaseWish, viewer: str | None = None) -> None:
     require(person, "type")
     await ostler.terminals.lease(terminal, author_of(person, viewer), data.action)
