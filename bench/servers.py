@@ -78,9 +78,16 @@ def terminado(argv: Sequence[str]) -> Iterator[Server]:
 @contextlib.contextmanager
 def running(argv: list[str], env: dict[str, str], folder: str) -> Iterator["subprocess.Popen[bytes]"]:
     quiet = subprocess.DEVNULL
-    with subprocess.Popen(argv, env=env, cwd=folder, stdin=quiet, stdout=quiet, stderr=quiet) as process:
+    with (
+        tempfile.TemporaryFile() as log,
+        subprocess.Popen(argv, env=env, cwd=folder, stdin=quiet, stdout=log, stderr=log) as process,
+    ):
         try:
             yield process
+        except BaseException:
+            log.seek(0)
+            print(log.read().decode(), file=sys.stderr)
+            raise
         finally:
             process.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
