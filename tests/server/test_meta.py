@@ -90,6 +90,13 @@ async def test_metrics(yard: Yard) -> None:
     assert value((await yard.client.get("/metrics")).text, "ostler_turns_total", agent="claude", outcome="done") == 1
 
 
+async def test_metrics_are_documented(yard: Yard) -> None:
+    text = (await yard.client.get("/metrics")).text
+    ours = {found.split()[2] for found in text.splitlines() if found.startswith("# TYPE ostler")}
+    page = (Path(__file__).parents[2] / "docs" / "server.md").read_text()
+    assert set(re.findall(r"^\| `(ostler_\w+)` \|", page, re.M)) == ours
+
+
 async def test_metrics_count_what_other_processes_run(yard: Yard) -> None:
     """And a turn that runs during a scrape is counted by the next one, once."""
     now = time.time()

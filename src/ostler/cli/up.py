@@ -18,7 +18,9 @@ _STOP_SECONDS = 30.0
 
 
 @click.command(short_help="Start the server with its page.")
-@click.option("--port", type=click.IntRange(1, 65535), help="The port (default: the last one, else a free one).")
+@click.option(
+    "--port", type=click.IntRange(1, 65535), metavar="PORT", help="The port (default: the last one, else a free one)."
+)
 @click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen (default: 127.0.0.1).")
 @click.option("--expose", is_flag=True, help="Really listen on an address that other machines reach.")
 @click.option("--allow-origin", multiple=True, metavar="URL", help="It is reached under this URL too. May be repeated.")
@@ -234,7 +236,12 @@ def down() -> None:
 @click.option("--rights", type=click.Choice(["view", "type", "admin"]), default="admin", help="What it allows.")
 @click.option("-n", "--name", metavar="NAME", help="Whose it is (default: you).")
 @click.option("--bearer", is_flag=True, help="A token for a program instead of a link.")
-@click.option("--days", type=click.FloatRange(0, 3650, min_open=True), help="How long a token is good (default: 30).")
+@click.option(
+    "--days",
+    type=click.FloatRange(0, 3650, min_open=True),
+    metavar="DAYS",
+    help="How long a token is good (default: 30).",
+)
 @click.option("--revoke-all", is_flag=True, help="Make every link, login and token void first.")
 @click.option("--json", is_flag=True, help="Print it as JSON.")
 def link(**options: Any) -> None:
