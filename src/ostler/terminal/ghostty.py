@@ -6,11 +6,7 @@ pyghostty can end the process it lives in. Only the screen process imports this 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from pyghostty import ffi as _ffi  # type: ignore[import-untyped,import-not-found,unused-ignore]
-from pyghostty import lib as _lib
-
-ffi: Any = _ffi
-lib: Any = _lib
+from ostler.terminal.ghostty_types import TYPES, ffi, lib, make
 
 VERSION = ffi.from_buffer(b"ostler")  # the answer to XTVERSION
 TERMINFO = ffi.from_buffer(b"xterm-256color")
@@ -55,7 +51,7 @@ def check(result: int, what: str) -> None:
 
 def new(cols: int, rows: int) -> Any:
     """A terminal handle; freed by `free`."""
-    out = ffi.new("GhosttyTerminal*")
+    out = make("GhosttyTerminal*")
     check(lib.ghostty_terminal_new(ffi.NULL, out, cols, rows), "new")
     return out[0]
 
@@ -66,7 +62,7 @@ def free(handle: Any) -> None:
 
 def decode(data: bytes) -> Any:
     """A terminal from what `encode` gave: both screens, scrollback, modes, and a sequence cut in two."""
-    decoder, out = ffi.new("GhosttySnapshotDecoder*"), ffi.new("GhosttyTerminal*")
+    decoder, out = make("GhosttySnapshotDecoder*"), make("GhosttyTerminal*")
     source = ffi.from_buffer(data)
     check(lib.ghostty_snapshot_decoder_new_buf(ffi.NULL, decoder, source, len(data)), "decoder")
     try:
@@ -103,7 +99,7 @@ def taken(call: Callable[[Any, Any], int], what: str) -> bytes:
         lib.ghostty_free(ffi.NULL, _taken[0], _taken_size[0])
 
 
-_taken, _taken_size = ffi.new("uint8_t**"), ffi.new("size_t*")
+_taken, _taken_size = make("uint8_t**"), make("size_t*")
 
 
 # -- what a terminal is told at its start ----------------------------------------------------------------
@@ -111,14 +107,14 @@ _taken, _taken_size = ffi.new("uint8_t**"), ffi.new("size_t*")
 
 def configure(handle: Any, options: Options, heard: Any) -> None:
     """Sets limits, colours and callbacks; `heard` is a handle made by `handle_of`."""
-    put(handle, "SCROLLBACK_MAX_BYTES", ffi.new("size_t*", options.scrollback_bytes))
-    put(handle, "SCROLLBACK_MAX_LINES", ffi.new("size_t*", options.scrollback_lines))
-    put(handle, "CONTINUATION_MAX_BYTES", ffi.new("size_t*", options.continuation_bytes))
-    put(handle, "KITTY_IMAGE_STORAGE_LIMIT", ffi.new("uint64_t*", 0))  # no pictures: nobody could show them
-    put(handle, "UNKNOWN_MAX_BYTES", ffi.new("size_t*", options.unknown_bytes))
+    put(handle, "SCROLLBACK_MAX_BYTES", make("size_t*", options.scrollback_bytes))
+    put(handle, "SCROLLBACK_MAX_LINES", make("size_t*", options.scrollback_lines))
+    put(handle, "CONTINUATION_MAX_BYTES", make("size_t*", options.continuation_bytes))
+    put(handle, "KITTY_IMAGE_STORAGE_LIMIT", make("uint64_t*", 0))  # no pictures: nobody could show them
+    put(handle, "UNKNOWN_MAX_BYTES", make("size_t*", options.unknown_bytes))
     put(handle, "TERMINFO_NAME", string_of(TERMINFO))
-    put(handle, "COLOR_FOREGROUND", ffi.new("GhosttyColorRgb*", options.foreground))
-    put(handle, "COLOR_BACKGROUND", ffi.new("GhosttyColorRgb*", options.background))
+    put(handle, "COLOR_FOREGROUND", make("GhosttyColorRgb*", options.foreground))
+    put(handle, "COLOR_BACKGROUND", make("GhosttyColorRgb*", options.background))
     put(handle, "USERDATA", heard)
     for name, callback in CALLBACKS.items():
         put(handle, name, callback)
@@ -134,7 +130,7 @@ def put(handle: Any, option: str, value: Any) -> None:
 
 
 def string_of(buffer: Any) -> Any:
-    text = ffi.new("GhosttyString*")
+    text = make("GhosttyString*")
     text.ptr, text.len = buffer, len(buffer)
     return text
 
@@ -143,51 +139,51 @@ def text_of(string: Any) -> str:
     return bytes(ffi.buffer(string.ptr, string.len)).decode(errors="replace") if string.len else ""
 
 
-@ffi.callback("GhosttyTerminalWritePtyFn")  # type: ignore[untyped-decorator]
+@ffi.callback(TYPES["WritePty"])  # type: ignore[untyped-decorator]
 def _reply(_: Any, heard: Any, data: Any, size: int) -> None:
     ffi.from_handle(heard).reply(bytes(ffi.buffer(data, size)))
 
 
-@ffi.callback("GhosttyTerminalBellFn")  # type: ignore[untyped-decorator]
+@ffi.callback(TYPES["Bell"])  # type: ignore[untyped-decorator]
 def _bell(_: Any, heard: Any) -> None:
     ffi.from_handle(heard).bell()
 
 
-@ffi.callback("GhosttyTerminalTitleChangedFn")  # type: ignore[untyped-decorator]
+@ffi.callback(TYPES["TitleChanged"])  # type: ignore[untyped-decorator]
 def _titled(_: Any, heard: Any) -> None:
     ffi.from_handle(heard).titled()
 
 
-@ffi.callback("GhosttyTerminalPwdChangedFn")  # type: ignore[untyped-decorator]
+@ffi.callback(TYPES["PwdChanged"])  # type: ignore[untyped-decorator]
 def _moved(_: Any, heard: Any) -> None:
     ffi.from_handle(heard).moved()
 
 
-@ffi.callback("GhosttyTerminalDesktopNotificationFn")  # type: ignore[untyped-decorator]
+@ffi.callback(TYPES["DesktopNotification"])  # type: ignore[untyped-decorator]
 def _note(_: Any, heard: Any, note: Any) -> None:
     ffi.from_handle(heard).note(text_of(note.title), text_of(note.body))
 
 
-@ffi.callback("GhosttyTerminalProgressReportFn")  # type: ignore[untyped-decorator]
+@ffi.callback(TYPES["ProgressReport"])  # type: ignore[untyped-decorator]
 def _progress(_: Any, heard: Any, report: Any) -> None:
     ffi.from_handle(heard).progress(int(report.state), report.progress)
 
 
-@ffi.callback("GhosttyTerminalUnknownSequenceFn")  # type: ignore[untyped-decorator]
+@ffi.callback(TYPES["UnknownSequence"])  # type: ignore[untyped-decorator]
 def _unknown(_: Any, heard: Any, sequence: Any) -> None:
     if sequence.tag == lib.GHOSTTY_TERMINAL_UNKNOWN_SEQUENCE_OSC and not sequence.value.osc.truncated:
         content = sequence.value.osc.content
         ffi.from_handle(heard).unknown(bytes(ffi.buffer(content.ptr, content.len)) if content.len else b"")
 
 
-@ffi.callback("GhosttyTerminalSizeFn")  # type: ignore[untyped-decorator]
+@ffi.callback(TYPES["Size"])  # type: ignore[untyped-decorator]
 def _size(_: Any, heard: Any, out: Any) -> bool:
     out.columns, out.rows = ffi.from_handle(heard).size
     out.cell_width, out.cell_height = CELL_PX
     return True
 
 
-@ffi.callback("GhosttyTerminalColorSchemeFn")  # type: ignore[untyped-decorator]
+@ffi.callback(TYPES["ColorScheme"])  # type: ignore[untyped-decorator]
 def _scheme(_: Any, heard: Any, out: Any) -> bool:
     out[0] = lib.GHOSTTY_COLOR_SCHEME_DARK
     return True
@@ -196,7 +192,7 @@ def _scheme(_: Any, heard: Any, out: Any) -> bool:
 _version_string = string_of(VERSION)
 
 
-@ffi.callback("GhosttyTerminalXtversionFn")  # type: ignore[untyped-decorator]
+@ffi.callback(TYPES["Xtversion"])  # type: ignore[untyped-decorator]
 def _version(_: Any, heard: Any) -> Any:
     return _version_string[0]
 

@@ -2,16 +2,15 @@
 
 from typing import Any
 
-from pyghostty._ffi import union_fn  # type: ignore[import-untyped,import-not-found,unused-ignore]
+from ostler.terminal.ghostty import VT, check, taken, text_of
+from ostler.terminal.ghostty_types import TYPES, ffi, lib, make
 
-from ostler.terminal.ghostty import VT, check, ffi, lib, taken, text_of
-
-_grid_ref = union_fn("ghostty_terminal_grid_ref", "GhosttyResult(*)(GhosttyTerminal, GhosttyPointS, GhosttyGridRef*)")
+_grid_ref = ffi.cast(TYPES["grid_ref"], ffi.addressof(lib, "ghostty_terminal_grid_ref"))
 
 
 def sized(ctype: str) -> Any:
     """A new struct whose `size` fields, nested ones too, say how large they are."""
-    pointer = ffi.new(f"{ctype}*")
+    pointer = make(f"{ctype}*")
     _set_sizes(pointer)
     return pointer
 
@@ -45,8 +44,8 @@ class Look:
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle
-        self._values = {name: ffi.new(f"{name}*") for name in ("uint16_t", "bool", "int", "uint8_t", "size_t")}
-        self._string = ffi.new("GhosttyString*")
+        self._values = {name: make(f"{name}*") for name in ("uint16_t", "bool", "int", "uint8_t", "size_t")}
+        self._string = make("GhosttyString*")
         self._rows = sized("GhosttyFormatterTerminalOptions")
         self._rows.emit, self._rows.trim = VT, True
         self._every_row = sized("GhosttyFormatterTerminalOptions")
@@ -55,10 +54,10 @@ class Look:
         self._selection = sized("GhosttySelection")
         self._rows.selection = self._everything.selection = self._selection
         self._start, self._end = sized("GhosttyGridRef"), sized("GhosttyGridRef")
-        self._point = ffi.new("GhosttyPointS*")
+        self._point = make("GhosttyPointS*")
         self._point.tag = lib.GHOSTTY_POINT_TAG_ACTIVE
-        self._render = ffi.new("GhosttyRenderState*")
-        self._iterator = ffi.new("GhosttyRenderStateRowIterator*")
+        self._render = make("GhosttyRenderState*")
+        self._iterator = make("GhosttyRenderStateRowIterator*")
         self._open = False  # what `dirty` compares with takes five times as much memory as a terminal
 
     def close(self) -> None:
@@ -134,7 +133,7 @@ class Look:
         return ref[0]
 
     def _format(self, options: Any) -> str:
-        formatter = ffi.new("GhosttyFormatter*")
+        formatter = make("GhosttyFormatter*")
         check(lib.ghostty_formatter_terminal_new(ffi.NULL, formatter, self._handle, options[0]), "formatter")
         try:
             call = lib.ghostty_formatter_format_alloc

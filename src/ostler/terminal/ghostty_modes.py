@@ -4,7 +4,8 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from ostler.terminal.ghostty import check, ffi, lib
+from ostler.terminal.ghostty import check
+from ostler.terminal.ghostty_types import MODES, ffi, lib, make
 from ostler.terminal.screen_words import Modes
 
 MOUSE = ((1003, "any"), (1002, "drag"), (1000, "press"), (9, "x10"))
@@ -15,18 +16,19 @@ INTRODUCED = re.compile(rb"\x1b[\0-\x1a]*(?:[=>c]|\[[\0-\x1a]*(?:\?(?!(?:25|2026
 CTRL = 2  # GHOSTTY_MODS_CTRL is a macro, which the binding does not have
 SHORT = 2048  # looking for such a sequence in more bytes costs more than reading the modes
 
-_configs = ffi.new("GhosttyTerminalModeConfig[]", len(NUMBERS))
-_alternate, _kitty, _ground = ffi.new("int*"), ffi.new("uint8_t*"), ffi.new("bool*")
+assert len(NUMBERS) == MODES
+_configs = make("modes")
+_alternate, _kitty, _ground = make("int*"), make("uint8_t*"), make("bool*")
 _wanted = {
     "ACTIVE_SCREEN": _alternate,
     "KITTY_KEYBOARD_FLAGS": _kitty,
     "VT_GROUND": _ground,
 }
 _keys = [getattr(lib, f"GHOSTTY_TERMINAL_DATA_{name}") for name in _wanted]
-_keys = ffi.new("GhosttyTerminalData[]", _keys + [lib.GHOSTTY_TERMINAL_DATA_MODE] * len(NUMBERS))
-_values = ffi.new("void*[]", [*_wanted.values(), *(_configs + at for at in range(len(NUMBERS)))])
-_synchronized = ffi.new("GhosttyTerminalModeConfig*", {"mode": 2026})
-_written = ffi.new("size_t*")
+_keys = make("keys", _keys + [lib.GHOSTTY_TERMINAL_DATA_MODE] * len(NUMBERS))
+_values = make("values", [*_wanted.values(), *(_configs + at for at in range(len(NUMBERS)))])
+_synchronized = make("GhosttyTerminalModeConfig*", {"mode": 2026})
+_written = make("size_t*")
 for _at, _number in enumerate(NUMBERS):
     _configs[_at].mode = _number
 
@@ -52,8 +54,8 @@ def synchronized(handle: Any) -> bool:
 @lru_cache(maxsize=256)
 def _modes(configs: bytes, alternate: int, kitty: int, modifies: bool) -> Modes:
     """The same object for the same modes: nearly all terminals are in one of a few states."""
-    size = ffi.sizeof("GhosttyTerminalModeConfig")
-    value_at = ffi.offsetof("GhosttyTerminalModeConfig", "value")
+    config = ffi.typeof(_configs).item
+    size, value_at = ffi.sizeof(config), ffi.offsetof(config, "value")
     on = {number: bool(configs[at * size + value_at]) for at, number in enumerate(NUMBERS)}
     mouse: Any = next((name for number, name in MOUSE if on[number]), "off")
     return Modes(
@@ -74,10 +76,10 @@ def _modes(configs: bytes, alternate: int, kitty: int, modifies: bool) -> Modes:
 
 # -- modifyOtherKeys: the library does not say, but the encoding of a key that differs shows it ------------
 
-_encoder, _event = ffi.new("GhosttyKeyEncoder*"), ffi.new("GhosttyKeyEvent*")
+_encoder, _event = make("GhosttyKeyEncoder*"), make("GhosttyKeyEvent*")
 check(lib.ghostty_key_encoder_new(ffi.NULL, _encoder), "key encoder")
 check(lib.ghostty_key_event_new(ffi.NULL, _event), "key event")
-_text, _out, _no_kitty = ffi.new("char[]", b"a"), ffi.new("char[]", 64), ffi.new("uint8_t*", 0)
+_text, _out, _no_kitty = make("text", b"a"), make("text"), make("uint8_t*", 0)
 lib.ghostty_key_event_set_action(_event[0], lib.GHOSTTY_KEY_ACTION_PRESS)
 lib.ghostty_key_event_set_key(_event[0], lib.GHOSTTY_KEY_A)
 lib.ghostty_key_event_set_mods(_event[0], CTRL)
