@@ -4,7 +4,6 @@
 import "@xterm/xterm/css/xterm.css";
 import { FitAddon } from "@xterm/addon-fit";
 import { SearchAddon } from "@xterm/addon-search";
-import { UnicodeGraphemesAddon } from "@xterm/addon-unicode-graphemes";
 import { WebLinksAddon } from "@xterm/addon-web-links";
 import { WebglAddon } from "@xterm/addon-webgl";
 import { Terminal, type IDisposable } from "@xterm/xterm";
@@ -13,6 +12,7 @@ import { Drawing } from "./drawing";
 import { rowHeight } from "./look.svelte";
 import { palette } from "./palette";
 import { Typing, type Keyboard } from "./typing";
+import { countAsServer } from "./widths";
 
 export interface ScreenWishes {
   /** Who is typed to; null while somebody else has the keyboard, or nobody can type here. */
@@ -138,7 +138,7 @@ export class Screen {
   #load(wishes: ScreenWishes): void {
     const { term } = this;
     const hover = (_: MouseEvent, address: string) => wishes.pointed(address);
-    term.loadAddon(new UnicodeGraphemesAddon()); // widths as the server counts them
+    countAsServer(term);
     term.loadAddon(this.#fit);
     term.loadAddon(this.search);
     term.loadAddon(new WebLinksAddon(follow, { hover, leave: () => wishes.pointed(null) }));
