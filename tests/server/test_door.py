@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import pytest
 from litestar.routes import WebSocketRoute
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
 
 from ostler.errors import OstlerError
 from ostler.server.answer import HEADERS
@@ -345,6 +347,13 @@ async def test_two_tokens_a_cookie_of_another_port_and_no_body(caller: Caller) -
     ).status == 201
 
 
+async def test_every_name_of_this_machine(caller: Caller) -> None:
+    names = [f"127.0.0.1:{caller.port}", f"localhost:{caller.port}", f"LOCALHOST:{caller.port}"]
+    for host in (*names, *([f"[::1]:{caller.port}"] if len(caller.yard.listening.addresses) == 2 else [])):
+        got = await caller.ask(Way("GET", "/api/me"), host=host, origin=f"http://{host.lower()}")
+        assert got.status == 200, host
+
+
 # -- pages of others ----------------------------------------------------------------------------------
 
 
@@ -372,6 +381,10 @@ async def test_allowed_origins(tmp_path: Path) -> None:
         caller, me = Caller(yard), Way("GET", "/api/me")
         assert (await caller.ask(me, host="ostler.example", origin="https://ostler.example")).status == 200
         assert (await caller.ask(me, host="evil.ostler.example")).status == 421
+        link = b'{"token": "%s"}' % yard.people.sign("link", "view", "x", 60).encode()
+        login = Way("POST", "/api/login")
+        got = await caller.ask(login, host="ostler.example", origin="https://ostler.example", bearer=None, body=link)
+        assert got.status == 200 and "secure" in got.headers["set-cookie"].lower()
         assert (await caller.ask(me, origin="http://ostler.example")).status == 403
         got = await caller.ask(me, origin="http://127.0.0.1:5173")
         assert got.headers["access-control-allow-origin"] == "http://127.0.0.1:5173"
@@ -437,6 +450,21 @@ async def test_no_token_is_ever_logged(caller: Caller, caplog: pytest.LogCapture
             await caller.ask(way, cookie=caller.login, bearer=None, origin=caller.yard.url, body=b"{")
             await caller.ask(way, body=b"{")
     assert [token for token in (link, caller.bearer, caller.login) if token in caplog.text] == []
+
+
+async def test_a_socket_ends_when_everybody_is_put_out(caller: Caller) -> None:
+    yard = caller.yard
+    made = await yard.client.post("/api/sessions", json={"agent": "claude", "folder": str(yard.folder)})
+    url = f"{yard.ws}/api/sessions/{made.json()['id']}/terminal/ws"
+    async with connect(url, additional_headers=yard.bearer("view")) as viewer:
+        await viewer.recv()
+        assert yard.site.doorway.staying("websocket") == 1
+        yard.people.forget_everybody()
+        with pytest.raises(ConnectionClosed) as closed:
+            while True:
+                await asyncio.wait_for(viewer.recv(), 30)
+        assert closed.value.rcvd is not None and closed.value.rcvd.code == 1001
+    await until(lambda: yard.site.doorway.staying("websocket") == 0)
 
 
 async def test_a_stream_ends_when_everybody_is_put_out(caller: Caller) -> None:

@@ -88,7 +88,11 @@ def _start_detached(options: dict[str, Any], settings: "Settings") -> None:
             argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, pass_fds=(writing,), start_new_session=True
         )
         os.close(writing)
-        answer = told.read()
+        try:
+            answer = told.read()
+        except BaseException:
+            process.terminate()  # nobody waits for it any more
+            raise
     if not answer:
         process.wait()
         last = log.read_bytes()[-2000:].decode(errors="replace").strip().rpartition("\n")[2]

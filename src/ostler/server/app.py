@@ -43,8 +43,9 @@ ROUTERS: tuple[Router, ...] = (
 class Site:
     """The ASGI application that a server serves, and what the one who serves it has to reach."""
 
-    def __init__(self, doorway: Doorway, inside: Litestar, people: People, metrics: Metrics) -> None:
-        self.doorway, self.inside, self.people, self.metrics = doorway, inside, people, metrics
+    def __init__(self, doorway: Doorway, inside: Litestar, people: People, metrics: Metrics, uploads: Uploads) -> None:
+        self.doorway, self.inside, self.people = doorway, inside, people
+        self.metrics, self.uploads = metrics, uploads
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self.doorway(scope, receive, send)
@@ -62,13 +63,14 @@ def build(
     people = People(ostler.store.folder, ostler.store)
     pages = pages or Pages()
     metrics = Metrics(ostler)
+    uploads = Uploads(ostler.store.folder)
     about = About(started_at=time.time(), folder=folder or os.getcwd(), door=door)
     inside = litestar_of(
         ostler=ostler,
         people=people,
         metrics=metrics,
         about=about,
-        uploads=Uploads(ostler.store.folder),
+        uploads=uploads,
         watcher=Live(ostler),
         reports=AgentReports(ostler),
         terminal_commands=terminal_commands,
@@ -80,7 +82,7 @@ def build(
 
     doorway = Doorway(routed, door, people, pages.has, metrics.request)
     metrics.staying = doorway.staying
-    return Site(doorway, inside, people, metrics)
+    return Site(doorway, inside, people, metrics, uploads)
 
 
 def litestar_of(**given: Any) -> Litestar:

@@ -30,7 +30,8 @@ def listen(host: str, port: int) -> Listening:
     first = _bound(host, port)
     port = first.getsockname()[1]
     if host != LOOPBACK:
-        return Listening((first,), (host,) if not is_any(host) else (LOOPBACK,), port)
+        known = ("::1" if ":" in host else LOOPBACK) if is_any(host) else host
+        return Listening((first,), (known,), port)
     with suppress(OSError):
         return Listening((first, _bound("::1", port)), (LOOPBACK, "::1"), port)
     return Listening((first,), (LOOPBACK,), port)

@@ -78,6 +78,9 @@ def on_error(request: "Request[Any, Any, Any]", error: Exception) -> "Response[b
 
     tell(error, f"{request.method} {request.url.path}")
     answer = answer_to(error)
+    if answer.status == 404 and not isinstance(error, OstlerError):
+        hint = "GET /api/openapi.json lists what there is"
+        answer = _answer(404, "not_found", f"there is nothing at {request.scope['path']}", hint)
     body = msgspec.json.encode(answer)
     return Response(body, status_code=answer.status, media_type=MEDIA_TYPE, headers=headers_of(error))
 

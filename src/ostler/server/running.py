@@ -19,6 +19,7 @@ from ostler.server.connection import SETTINGS
 from ostler.server.door import door_of
 from ostler.server.lock import ServerLock, Serves
 from ostler.server.ports import LOOPBACK, Listening, checked_host, listen, who_listens
+from ostler.server.problems import log
 from ostler.settings import Settings
 from ostler.work import Ostler
 
@@ -27,6 +28,7 @@ __all__ = ["Listening", "Plan", "Serving", "listen", "serve", "serving"]
 GRACE = 3.0  # seconds for answers under way when the server stops
 DEADLINE = 15.0  # seconds after which a server that was told to stop is gone whatever happens
 _KEY_LOOK = 1.0
+_SWEEP = 3600.0
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -165,7 +167,7 @@ class Serving(uvicorn.Server):
 async def serving(site: Site, listening: Listening) -> AsyncIterator["asyncio.Task[None]"]:
     """Answers from here on; at the end nothing of it is left. Yields the task, which ends early only by a fault."""
     server = Serving(site)
-    beside = [asyncio.create_task(site.metrics.watch_lag()), asyncio.create_task(_watch_key(site))]
+    beside = [asyncio.create_task(each) for each in (site.metrics.watch_lag(), _watch_key(site), _sweep(site))]
     running = asyncio.create_task(server.serve(list(listening.sockets)))
     try:
         await _first(running, server.answers)
@@ -186,11 +188,25 @@ async def _first(running: "asyncio.Task[None]", answers: asyncio.Event) -> None:
 
 
 async def _watch_key(site: Site) -> None:
-    """Whoever came in by the old key is put out when there is a new one."""
+    """Whoever came in by the old key is put out when there is a new one, or none that can be read."""
     while True:
         await asyncio.sleep(_KEY_LOOK)
-        if site.people.changed():
+        try:
+            changed = site.people.changed()
+        except OstlerError as error:
+            changed = True
+            log.error("%s", error)
+        if changed:
             site.doorway.drop_all()
+
+
+async def _sweep(site: Site) -> None:
+    while True:
+        try:
+            await asyncio.to_thread(site.uploads.sweep)
+        except OSError as error:
+            log.error("uploads cannot be swept: %s", error)
+        await asyncio.sleep(_SWEEP)
 
 
 def quiet_logs() -> None:

@@ -33,7 +33,7 @@ class Uploads:
 
     async def keep(self, name: str, chunks: AsyncIterable[bytes]) -> Upload:
         """Writes the file as it comes. What did not come whole leaves nothing."""
-        left = await asyncio.to_thread(self._make_room)
+        left = await asyncio.to_thread(self.sweep)
         id, name, size = secrets.token_hex(12), clean_file_name(name), 0
         folder = private_folder(private_folder(self._folder) / id)
         try:
@@ -57,16 +57,16 @@ class Uploads:
                 return next(folder.iterdir())
         raise OstlerError("not_found", f"there is no upload {id[:40]!r}", "Uploads are kept for a day: send it again")
 
-    def _make_room(self) -> int:
+    def sweep(self) -> int:
         """Removes what is too old; how many bytes may still come."""
         used, old = 0, time.time() - DAY
         with suppress(FileNotFoundError):
-            for entry in os.scandir(self._folder):
+            for folder in self._folder.iterdir():
                 with suppress(OSError):
-                    if entry.stat(follow_symlinks=False).st_mtime < old:
-                        shutil.rmtree(entry.path)
+                    if folder.lstat().st_mtime < old:
+                        shutil.rmtree(folder)
                     else:
-                        used += sum(file.stat(follow_symlinks=False).st_size for file in os.scandir(entry.path))
+                        used += sum(file.lstat().st_size for file in folder.iterdir())
         return max(0, ROOM - used)
 
 
