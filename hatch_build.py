@@ -46,7 +46,7 @@ def build_page() -> None:
 
 def sources() -> Iterator[Path]:
     for folder, names, files in os.walk(WEB):
-        names[:] = [name for name in names if name != "node_modules"]
+        names[:] = [name for name in names if name not in ("node_modules", "test")]
         yield from (Path(folder, file) for file in files)
 
 

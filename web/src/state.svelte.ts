@@ -45,6 +45,8 @@ class Page {
 
   /** The connection was lost, or did not come about: not just the blink of the first one. */
   lost = $state(false);
+  /** The server was updated since this page was loaded. */
+  outdated = $state(false);
 
   may(right: Rights): boolean {
     return this.me !== null && ORDER.indexOf(this.me.rights) >= ORDER.indexOf(right);
@@ -142,6 +144,7 @@ class Page {
     const told = JSON.parse(data);
     switch (kind) {
       case "hello":
+        this.outdated ||= this.me !== null && this.me.version !== told.version;
         this.me = told as Me;
         break;
       case "session":

@@ -39,6 +39,10 @@ export class Reading {
     this.#stream?.close();
   }
 
+  retryNow(): void {
+    this.#stream?.retryNow();
+  }
+
   /** The number of a turn within its session, from 1; 0 where it is not known yet. */
   number(turn: string): number {
     return this.turns.findIndex((one) => one.id === turn) + 1;

@@ -100,3 +100,8 @@ export function lastPart(path: string): string {
 export function plural(n: number, one: string, many = `${one}s`): string {
   return `${whole(n)} ${n === 1 ? one : many}`;
 }
+
+/** "no such folder" → "No such folder": the server's messages are parts of sentences. */
+export function sentence(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
