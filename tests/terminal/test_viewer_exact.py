@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from terminal.watching import ANN, Glass, Source, row
 
 from ostler.terminal.live import Terminal
 from ostler.terminal.screen import Screens
 from ostler.terminal.viewing import Refresh, Resize
 from ostler.words import Exit
+from terminal.watching import ANN, Glass, Source, row
 
 PIECES = [
     b"word ",

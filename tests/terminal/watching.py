@@ -1,15 +1,13 @@
 """Both ends of a live terminal: a source that remembers what it was told, and a viewer with an emulator of its own."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ostler.errors import OstlerError
 from ostler.terminal.emulator import Emulator
 from ostler.terminal.lease import Author
 from ostler.terminal.live import Terminal
-from ostler.terminal.screen import Screens
 from ostler.terminal.screen_words import Snapshot
 from ostler.terminal.viewing import (
     Ack,
@@ -171,15 +169,6 @@ class Glass:
         async with asyncio.timeout(LIMIT):
             await self._task
         self._renew(None)
-
-
-@asynccontextmanager
-async def screens_for_test() -> AsyncIterator[Screens]:
-    screens = Screens()
-    try:
-        yield screens
-    finally:
-        await screens.close()
 
 
 async def eventually(condition: Callable[[], Any]) -> None:

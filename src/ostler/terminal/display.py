@@ -168,7 +168,10 @@ class Display:
             await self._keep()
         if self.final:
             return self.final if history else replace(self.final, vt=self._plain)
-        found = await self.screen().snapshot(history)
+        screen = self.screen()
+        if screen.closed.done():
+            raise OstlerError("not_found", "the screen is closed")
+        found = await screen.snapshot(history)
         found = whole(found) if history else found
         return replace(found, title=policy.title(found.title), cwd=folder(found.cwd))
 
@@ -199,6 +202,8 @@ class Display:
             if self.final:
                 return
             screen = self.screen()
+            if screen.closed.done():
+                raise OstlerError("not_found", "the screen is closed")
             try:
                 async with asyncio.timeout(FINAL_LIMIT):
                     plain, last = await screen.snapshot(), whole(await screen.snapshot(history=True))
