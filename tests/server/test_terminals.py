@@ -285,3 +285,13 @@ async def test_where_programs_are_listed_no_other_is_run(tmp_path: Path) -> None
         answer = await yard.client.post("/api/terminals", json={"session": session, "argv": ["sh", "-c", "true"]})
         assert (answer.status_code, answer.json()["kind"]) == (403, "denied")
         assert answer.json()["hint"] == "Allowed: echo, true"
+
+
+async def test_a_recording_that_still_grows_comes_whole_as_it_is_then(yard: Yard) -> None:
+    row = await opened(yard, ["sh", "-c", "while :; do seq 100000 101000; done"])
+    await shows(yard, row["id"], "1009")
+    for _ in range(5):
+        got = await yard.client.get(f"/api/terminals/{row['id']}/recording")
+        assert got.status_code == 200
+        lines = got.text.splitlines()
+        assert len(lines) > 5 and all(isinstance(json.loads(line), dict | list) for line in lines)

@@ -1,12 +1,13 @@
 """Terminals over HTTP: list, open, look, type, end. What is seen live goes over `sockets.py`."""
 
 import os
+from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
 import msgspec
 from litestar import Router, delete, get, post
 from litestar.params import Parameter
-from litestar.response import File
+from litestar.response import Stream
 from msgspec import Struct
 
 from ostler.errors import OstlerError
@@ -18,6 +19,7 @@ from ostler.words import TerminalRow
 from ostler.work import Ostler
 
 TEXT_LIMIT = 1 << 20
+CHUNK = 256 * 1024
 
 
 # -- what is asked and answered ---------------------------------------------------------------------------
@@ -121,16 +123,25 @@ async def text(
 
 
 @get("/{terminal:str}/recording", summary="Its recording (asciicast v2)", media_type="application/x-asciicast")
-async def recording(ostler: Ostler, terminal: str) -> File:
+async def recording(ostler: Ostler, terminal: str) -> Stream:
     row = ostler.terminals.get(terminal)
-    if not row.recording or not os.path.isfile(row.recording):
-        raise OstlerError("not_found", f"terminal {row.id} has no recording")
-    return File(
-        path=row.recording,
-        filename=f"{row.id}.cast",
+    try:
+        size = os.stat(row.recording).st_size
+    except OSError:
+        raise OstlerError("not_found", f"terminal {row.id} has no recording") from None
+    return Stream(
+        _beginning(row.recording, size),
         media_type="application/x-asciicast",
-        content_disposition_type="attachment",
+        headers={"content-disposition": f'attachment; filename="{row.id}.cast"', "content-length": str(size)},
     )
+
+
+async def _beginning(path: str, size: int) -> AsyncIterator[bytes]:
+    """So much as was promised of a file that may still grow; each event is written whole."""
+    with open(path, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NOFOLLOW)) as file:
+        while size > 0 and (chunk := file.read(min(size, CHUNK))):
+            size -= len(chunk)
+            yield chunk
 
 
 def _view(seen: Snapshot) -> SnapshotView:

@@ -7,8 +7,9 @@ and let go when it goes on. Nothing is kept for one that does not read: its `sen
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, NamedTuple, cast
 from urllib.parse import parse_qs
 
 from litestar import Router, WebSocket, websocket
@@ -123,10 +124,11 @@ class Carried:
     async def _tell(self) -> Farewell | None:
         last: Frame = ""
         try:
-            async for frame in self._viewing.frames():
-                await self._send(frame)
-                self._allowance.earn()
-                last = frame
+            async with aclosing(cast("AsyncGenerator[Frame, None]", self._viewing.frames())) as frames:
+                async for frame in frames:
+                    await self._send(frame)
+                    self._allowance.earn()
+                    last = frame
         except Gone:
             return None
         except OstlerError as error:
