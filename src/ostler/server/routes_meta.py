@@ -148,7 +148,10 @@ async def metrics(metrics: Metrics) -> bytes:
 
 @get("/api/openapi.json", tags=["server"], summary="This API (OpenAPI 3.1)")
 async def openapi(request: Request[Any, Any, Any], people: People) -> dict[str, Any]:
-    return await asyncio.to_thread(document, request.app, people.cookie)
+    state = request.app.state
+    if "openapi" not in state:
+        state["openapi"] = await asyncio.to_thread(document, request.app, people.cookie)
+    return dict(state["openapi"])
 
 
 # -- choosing -----------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from ostler.work import Ostler
 MANY = 10_000
 
 Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
-Text = Annotated[str, Meta(max_length=100_000, pattern=r"^[^\x00]*$")]
+Text = Annotated[str, Meta(max_length=100_000)]
 
 
 class Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,6 +66,7 @@ async def list_sessions(
 @post("/", summary="A new session; its first turn comes later", problems=(404, 409))
 async def create_session(ostler: Ostler, watcher: Live, person: Person, data: NewSession) -> SessionView:
     require(person, "type")
+    check_text(data.system)
     made = await ostler.session(
         data.agent,
         folder=_absolute(data.folder, ostler.setup.home),
@@ -101,6 +102,11 @@ async def set_primary(ostler: Ostler, watcher: Live, person: Person, session: st
     row = ostler.find(session)
     await ostler.terminals.set_primary(row.id, data.terminal)
     return session_view(watcher.watch, ostler.find(row.id))
+
+
+def check_text(text: str | None) -> None:
+    if text is not None and "\0" in text:
+        raise OstlerError("bad_request", "a system prompt cannot contain a NUL character")
 
 
 def _holds(row: Session, query: str) -> bool:

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from ostler.errors import OstlerError
 from ostler.server.people import Person, require
-from ostler.server.routes_sessions import Body, Name, Text
+from ostler.server.routes_sessions import Body, Name, Text, check_text
 from ostler.server.streams import FileAnswer
 from ostler.server.uploads import Uploads
 from ostler.server.views import TurnView, turn_view
@@ -113,6 +113,7 @@ async def start_turn(
 ) -> Response[TurnView]:
     """A busy session is an error (409), unless `wait` is true: then the turn is queued."""
     require(person, "type")
+    check_text(data.system)
     live = await ostler.session(session=session)
     wishes = Wishes(
         prompt=data.prompt,
