@@ -82,3 +82,18 @@ async def test_a_stop_ends_viewers_programs_and_itself(tmp_path: Path) -> None:
             assert (await viewer.until_closed())[0] == 1001
             assert (await follower.until_closed())[0] == 1001
         await served.start()
+
+
+async def test_a_stop_does_not_wait_for_those_who_do_not_read(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        session = await served.session()
+        flood = await served.open(session, ["sh", "-c", "while :; do seq 1000; done"])
+        async with served.watch(flood) as viewer:
+            stalled = [served.stall(flood) for _ in range(5)]
+            seen = viewer.offset
+            await viewer.until(lambda viewer: viewer.offset > seen + (2 << 20))
+            assert await served.stop() == 0
+            assert (await viewer.until_closed())[0] == 1001
+            for one in stalled:
+                one.close()
+        await served.start()

@@ -1,13 +1,10 @@
 """Viewers that stall, vanish, come back or come all at once: nobody else notices, and nobody sees anything wrong."""
 
 import asyncio
-import base64
-import os
 import random
-import socket
 from pathlib import Path
 
-from server.served import Served, nothing_leaks, serving, until
+from server.served import nothing_leaks, serving, until
 from server.watching import Watcher
 
 MB = 1 << 20
@@ -53,7 +50,7 @@ async def test_a_viewer_that_never_reads_costs_less_than_a_megabyte_and_holds_up
             async with served.watch(terminal) as viewer:
                 await flows(viewer, 16 * MB)  # what a flood costs anyway: ring, recording, buffers
                 before = served.memory()
-                stalled = [never_reads(served, terminal) for _ in range(20)]
+                stalled = [served.stall(terminal) for _ in range(20)]
                 try:
                     await flows(viewer, 16 * MB)
                     grown = served.memory() - before
@@ -70,25 +67,6 @@ async def flows(viewer: Watcher, size: int) -> None:
     """Until that much more of the flood has gone by."""
     aim = viewer.offset + size
     await viewer.until(lambda viewer: viewer.offset >= aim)
-
-
-def never_reads(served: Served, terminal: str) -> socket.socket:
-    """A viewer by hand, that is let in and then takes nothing."""
-    end = socket.socket()
-    end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    end.connect(("127.0.0.1", served.port))
-    key = base64.b64encode(os.urandom(16)).decode()
-    lines = (
-        f"GET /api/terminals/{terminal}/ws HTTP/1.1",
-        f"Host: 127.0.0.1:{served.port}",
-        f"Authorization: Bearer {served.token}",
-        "Connection: Upgrade",
-        "Upgrade: websocket",
-        "Sec-WebSocket-Version: 13",
-        f"Sec-WebSocket-Key: {key}",
-    )
-    end.sendall("".join(f"{line}\r\n" for line in (*lines, "")).encode())
-    return end
 
 
 async def test_a_viewer_that_reads_but_acknowledges_nothing_is_sent_no_more_than_it_may_have_under_way(

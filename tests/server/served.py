@@ -1,6 +1,7 @@
 """A server of our own: `ostler up` as a process, its door opened with a token, and who it leaves behind."""
 
 import asyncio
+import base64
 import contextlib
 import os
 import signal
@@ -143,6 +144,23 @@ class Served:
     def view(self, path: str, token: str | None = None, **options: Any) -> Any:
         headers = {"Authorization": f"Bearer {token or self.token}"}
         return watching(f"ws://127.0.0.1:{self.port}{path}", headers, **options)
+
+    def stall(self, terminal: str) -> socket.socket:
+        """A viewer by hand, that is let in and then takes nothing."""
+        end = socket.socket()
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        end.connect(("127.0.0.1", self.port))
+        lines = (
+            f"GET /api/terminals/{terminal}/ws HTTP/1.1",
+            f"Host: 127.0.0.1:{self.port}",
+            f"Authorization: Bearer {self.token}",
+            "Connection: Upgrade",
+            "Upgrade: websocket",
+            "Sec-WebSocket-Version: 13",
+            f"Sec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}",
+        )
+        end.sendall("".join(f"{line}\r\n" for line in (*lines, "")).encode())
+        return end
 
     # -- what is asked of it
 

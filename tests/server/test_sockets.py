@@ -31,6 +31,7 @@ from ostler.terminal.viewing import (
     Want,
     said,
 )
+from ostler.work import Ostler
 from server.conftest import Yard, until
 from server.watching import Watcher, watching
 
@@ -124,6 +125,22 @@ async def test_a_follower_is_moved_to_the_primary_terminal(yard: Yard) -> None:
         await follower.type("typed\n")
         await follower.until(lambda follower: follower.shows("typed"))
         assert "typed" not in await yard.ostler.terminals.text(second)
+
+
+async def test_a_terminal_of_another_process_is_watched_and_typed_into(yard: Yard) -> None:
+    async with Ostler(yard.ostler.settings, yard.ostler.setup.environ, "run") as other:
+        session = await session_of(yard)
+        terminal = (await other.terminals.open(session, ["sh", "-c", "read x; echo got $x; read y"])).row.id
+        async with watch(yard, terminal) as viewer, follow(yard, session) as follower:
+            await viewer.take()
+            await viewer.type("it\n")
+            await viewer.until(lambda viewer: viewer.shows("got it"))
+            await follower.until(lambda follower: follower.shows("got it"))
+            await viewer.socket.send("nonsense")
+            await viewer.until(lambda viewer: viewer.errors)
+            await other.terminals.kill(terminal)
+            await viewer.until(lambda viewer: viewer.gone)
+            assert (await viewer.until_closed())[0] == 1000
 
 
 # -- typing -----------------------------------------------------------------------------------------------
