@@ -99,8 +99,8 @@ async def test_what_is_typed_reaches_the_one_that_is_shown(ostler: Ostler, sessi
 
 async def test_it_stays_with_one_that_has_ended_until_there_is_another(ostler: Ostler, session: Session) -> None:
     watched = Watched(await ostler.terminals.follow(session.id, ANNA, "view"))
-    first = (await ostler.terminals.open(session.id, ["sh", "-c", "echo over"])).row.id
     await watched.hello(None)
+    first = (await ostler.terminals.open(session.id, ["sh", "-c", "echo over"])).row.id
     await watched.hello(first)
     await watched.until(lambda told: isinstance(told, Gone))
     late = Watched(await ostler.terminals.follow(session.id, ANNA, "view"))

@@ -64,9 +64,9 @@ def _chosen(turns: "list[TurnRow]", number: int | None, row: "Session") -> "list
 
 def told(row: "TurnRow", events: "Iterable[AnyEvent]", verbose: bool = False) -> "list[Line]":
     """One turn from its prompt to its end."""
-    from ostler.cli.live import diff_of
     from ostler.terminal.safe import safe
     from ostler.work.lines import BOLD, DIM, Story, ending
+    from ostler.work.turn_terminal import diff_of
 
     story = Story(access=row.turn.access, home=os.path.expanduser("~"), verbose=verbose)
     lines: list[Line] = [[("> ", DIM), (safe(line), BOLD)] for line in row.turn.prompt.split("\n")]

@@ -19,7 +19,7 @@ def add_terminal(db: sqlite3.Connection, row: TerminalRow, limit: int | None) ->
     """`exists` for the name of a live terminal of the session, `too_many` when `limit` programs live there."""
     refuse_closed(need_session(db, row.session))
     live = [_row(body) for (body,) in db.execute(f"{_LIVE} AND session = ?", (row.session,))]
-    if any(other.name == row.name for other in live):
+    if row.source != "turn" and any(other.name == row.name for other in live):
         hint = "Choose another name, or use that one"
         raise OstlerError("exists", f"session {row.session} has a live terminal {row.name!r} already", hint)
     if limit is not None and sum(other.source == "pty" for other in live) >= limit:

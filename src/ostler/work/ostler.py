@@ -26,11 +26,11 @@ from ostler.work.prepare import NotesCache, Setup, check_folder
 from ostler.work.probe import AgentReport, report
 from ostler.work.sessions import LiveSession, Prepared, choose, expires, new_session_id
 from ostler.work.turn import TurnRun
+from ostler.work.turn_terminal import TurnTerminal
 
 if TYPE_CHECKING:
     from ostler.terminal.screen import Screens
     from ostler.work.terminals import Terminals
-    from ostler.work.turn_terminal import TurnTerminal
 
 _POLL = 0.05
 _PATIENCE = 1.0
@@ -239,7 +239,9 @@ class Ostler:
         """Removes sessions that expired, or were not used for `older_than` seconds; never a busy one."""
         now = time.time()
         await self.end_orphaned_turns()
-        old = [row for row in self.store.sessions() if row.state == "idle" and _is_old(row, now, older_than)]
+        watched = {row.session for row in self.store.terminals(live=True)}
+        idle = [row for row in self.store.sessions() if row.state == "idle" and row.id not in watched]
+        old = [row for row in idle if _is_old(row, now, older_than)]
         if not dry_run:
             for row in old:
                 await self.store.remove_session(row.id)
@@ -326,6 +328,8 @@ class Ostler:
 
     def track(self, run: TurnRun) -> "asyncio.Task[Envelope]":
         """Runs the turn in a task of its own, which this Ostler waits for."""
+        if run.first.in_terminal is None:
+            run.terminal = TurnTerminal(self, run.session, run.turn, run.redactor)
         task = asyncio.create_task(run.run())
         self._running[run.turn.id] = run, task
         task.add_done_callback(lambda task: self._untrack(run.turn.id, task))

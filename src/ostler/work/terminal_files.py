@@ -1,23 +1,23 @@
-"""What is left of a terminal on disk: its recording, and the screen it ended with."""
+"""What is left of an ended terminal: the screen it ended with, as it was kept or as its recording shows it."""
 
 import asyncio
 import contextlib
 from collections import deque
-from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from ostler.errors import OstlerError
-from ostler.store.files import private_folder, session_folder, write_private
+from ostler.store.files import write_private
 from ostler.terminal import policy
-from ostler.terminal.cast import Cast, CastWriter, read_cast
+from ostler.terminal.cast import Cast, read_cast
 from ostler.terminal.display import folder
 from ostler.terminal.log import LIMIT, ByteLog
 from ostler.terminal.screen import Screens
 from ostler.terminal.screen_words import Cursor, Modes, Snapshot
 from ostler.terminal.text import plain_text
 from ostler.words import TerminalRow
+from ostler.work.terminal_recording import screen_path
 
 _SLICE = 256 * 1024  # bytes of a recording that are read before others get their turn
 _BEHIND = 512 * 1024
@@ -34,36 +34,12 @@ class Kept(Struct, frozen=True):
         return msgspec.structs.replace(self.screen, vt=self.history) if history else self.screen
 
 
-def recording_path(store_folder: Path, row: TerminalRow) -> Path:
-    """Where the recording of a terminal goes; its folders are made."""
-    private_folder(store_folder / "sessions")
-    top = private_folder(session_folder(store_folder, row.session))
-    return private_folder(top / "terminals") / f"{row.id}.cast"
-
-
-def new_recording(row: TerminalRow, limit_mb: float) -> CastWriter:
-    return CastWriter(
-        row.recording,
-        cols=row.cols,
-        rows=row.rows,
-        title=row.name,
-        limit_bytes=int(limit_mb * (1 << 20)),
-        timestamp=round(row.created_at, 3),
-    )
-
-
-def remove_files(row: TerminalRow) -> None:
-    if row.recording:
-        for path in (Path(row.recording), _screen_path(row)):
-            path.unlink(missing_ok=True)
-
-
 # -- the last screen --------------------------------------------------------------------------------
 
 
 def keep_screen(row: TerminalRow, kept: Kept) -> None:
     if row.recording:
-        write_private(_screen_path(row), msgspec.msgpack.encode(kept))
+        write_private(screen_path(row), msgspec.msgpack.encode(kept))
 
 
 async def kept_screen(row: TerminalRow, screens: Screens) -> Kept:
@@ -71,7 +47,7 @@ async def kept_screen(row: TerminalRow, screens: Screens) -> Kept:
     if not row.recording:
         return Kept(empty(row.cols, row.rows), b"")
     with contextlib.suppress(OSError, msgspec.MsgspecError):
-        return msgspec.msgpack.decode(_screen_path(row).read_bytes(), type=Kept)
+        return msgspec.msgpack.decode(screen_path(row).read_bytes(), type=Kept)
     try:
         kept = await replayed(read_cast(row.recording), screens)
     except OstlerError as error:
@@ -126,10 +102,6 @@ def empty(cols: int = 80, rows: int = 24) -> Snapshot:
         scrollback=0,
         vt=b"",
     )
-
-
-def _screen_path(row: TerminalRow) -> Path:
-    return Path(row.recording).with_suffix(".screen")
 
 
 # -- the text ---------------------------------------------------------------------------------------

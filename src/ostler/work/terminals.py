@@ -23,7 +23,7 @@ from ostler.work.owner import alive, ask_owner
 from ostler.work.prepare import check_folder
 from ostler.work.pty_terminal import PtyTerminal
 from ostler.work.remote import Ask, Wanted, remote_view, serve_view
-from ostler.work.terminal_files import new_recording, recording_path, remove_files
+from ostler.work.terminal_recording import new_recording, recording_path, remove_files
 from ostler.work.terminal_rows import (
     check_command,
     checked_name,

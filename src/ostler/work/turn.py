@@ -5,7 +5,7 @@ import shutil
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 from msgspec.json import encode, format
@@ -31,11 +31,14 @@ from ostler.words import (
 )
 from ostler.work import diff, schema
 from ostler.work.artifacts import Artifacts, Recording
-from ostler.work.carry import Attempt, Carried, Stop, carry
+from ostler.work.carry import Attempt, Carried, Stop, carry, nothing
 from ostler.work.edits import Edits
 from ostler.work.envelope import Findings, Sums, counters_before, envelope_of
 from ostler.work.journal import Journal
 from ostler.work.prepare import Setup, prepare
+
+if TYPE_CHECKING:
+    from ostler.work.turn_terminal import TurnTerminal
 
 FALLBACK_KINDS = ("missing", "unauthenticated", "limited", "overloaded")
 
@@ -72,6 +75,7 @@ class TurnRun:
         self.artifacts: Artifacts | None = None
         self.before: diff.Before | None = None
         self.edits: Edits | None = None
+        self.terminal: TurnTerminal | None = None  # where it can be watched, if it has no terminal of its own
         self.running = False
 
     def cancel(self, why: str = "cancelled") -> None:
@@ -90,15 +94,23 @@ class TurnRun:
             carried = _failed("failed", Problem(kind=kind_of_os_error(error, "crashed"), message=str(error)))
         except Exception as error:
             carried = _failed("crashed", Problem(kind="crashed", message=f"ostler failed: {error!r}"))
+        envelope: Envelope | None = None
         try:
-            return await self._finish(carried)
+            envelope = await self._finish(carried)
+            return envelope
         except BaseException as error:
             self.journal.fail(error)
             raise
+        finally:
+            if self.terminal is not None:
+                await self.terminal.end(envelope)
 
     # -- the attempts
 
     async def _body(self) -> Carried:
+        if self.terminal is not None:
+            await self.terminal.open()
+            self.journal.heard = self.terminal.tell
         folder = turn_folder(self.setup.store.folder, self.session.id, self.turn.id)
         self.artifacts = Artifacts(folder, self.redactor, self.recording)
         self.artifacts.write("prompt", "prompt.txt", self.redactor.text(self.turn.prompt).encode())
@@ -121,7 +133,11 @@ class TurnRun:
             prompt = self.redactor.text(attempt.turn.prompt)
             self.recording.begin(agent=attempt.records_of, argv=self.redactor.clean(attempt.launch.argv), prompt=prompt)
         await self.journal.add(Notice(text=text, code="launch") for text in attempt.launch.notices)
-        carried = await carry(attempt, await self.warden(), self._add, self.artifacts, self.stop)
+        if attempt.in_terminal is not None:
+            carried = await attempt.in_terminal(attempt, self._add, self.artifacts, self.stop)
+        else:
+            shown = self.terminal.raw if self.terminal is not None else nothing
+            carried = await carry(attempt, await self.warden(), self._add, self.artifacts, self.stop, shown)
         ended = [row for row in self.setup.store.turns(self.session.id) if row.state == "ended"]
         before = self.sums.counters or counters_before(ended, attempt.turn.agent_session)
         self.sums.add(attempt.turn, carried.verdict, before)
