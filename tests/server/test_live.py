@@ -25,6 +25,8 @@ from ostler.words import (
     ThoughtDelta,
     ToolEnded,
     ToolStarted,
+    Turn,
+    TurnRow,
 )
 from server.conftest import Yard
 from server.streamed import Listener, listening
@@ -189,6 +191,29 @@ async def test_the_newest_are_told_at_first_and_the_others_when_they_change(yard
     board.refresh()
     told = board.since(n)
     assert told is not None and b"awake" in told[1]
+
+
+async def test_when_many_are_busy_each_is_heard_in_turn(yard: Yard, monkeypatch: Any) -> None:
+    monkeypatch.setattr(boards, "_LINES", 2)
+    store = yard.ostler.store
+    for n in range(5):
+        await store.add_session(row(n))
+        turn = Turn(id=f"t{n}", session=f"s{n:04d}", agent="script", prompt="go", folder="/somewhere")
+        await store.begin_turn(TurnRow(id=turn.id, session=turn.session, state="starting", turn=turn, created_at=1.0))
+    board = Board(store.watch())
+    heard: list[int] = []
+    n, _ = board.everything()
+    for seq in (1, 2):
+        for each in range(5):
+            await store.append(f"s{each:04d}", [Text(seq=seq, at=1.0, turn=f"t{each}", text=f"words {seq}")])
+        board.look()
+        while board.stale:
+            board.refresh()
+            told = board.since(n)
+            assert told is not None
+            n = told[0]
+            heard.append(told[1].count(b'"doing":"words %d"' % seq))
+    assert heard == [2, 2, 1] * 2
 
 
 async def test_who_missed_a_removal_that_is_forgotten_begins_anew(yard: Yard, monkeypatch: Any) -> None:

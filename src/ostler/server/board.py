@@ -19,6 +19,7 @@ from ostler.words import TerminalRow
 SESSIONS = 500  # the last used ones are told at first
 ENDED_TERMINALS = 1000  # besides all live ones
 _TOMBS = 2000
+_LINES = 12  # of busy sessions that are read at one refresh: a hundred at once would hold up everybody
 _PIECE = 64 * 1024
 
 Key = tuple[str, str]  # what, id
@@ -97,8 +98,7 @@ class Board:
         if self._sessions:
             self._reread_sessions(self._sessions)
         self._terminals, self._sessions = set(), set()
-        self._listen()
-        self.stale = False
+        self.stale = self._listen()
         self._wake()
 
     def _load(self) -> None:
@@ -144,15 +144,19 @@ class Board:
             else:
                 self._said.pop(view.id, None)
 
-    def _listen(self) -> None:
-        """The line that says what a busy session does follows its journal."""
-        for id, seq in self._watch.last_seqs(self._said).items() if self._said else ():
-            if seq == self._said[id]:
-                continue
-            self._said[id] = seq
+    def _listen(self) -> bool:
+        """The line that says what a busy session does follows its journal. True: some are left for the next time."""
+        if not self._said:
+            return False
+        seqs = self._watch.last_seqs(self._said)
+        spoke = [id for id, seq in self._said.items() if seqs.get(id, seq) != seq]
+        for id in spoke[:_LINES]:
+            del self._said[id]  # who was heard last is the last in line
+            self._said[id] = seqs[id]
             line = doing(self._watch, id)
             if line != self._views[id].doing:
                 self._tell_sessions([msgspec.structs.replace(self._views[id], doing=line)])
+        return len(spoke) > _LINES
 
     def _tell(self, what: str, id: str, data: bytes) -> None:
         self._put((what, id), frame(what, data), gone=False)
