@@ -8,16 +8,14 @@ them, which is all that differs, the rows are equal there too.
 
 import re
 import shutil
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from ostler.terminal.emulator import Emulator
-
-sys.path.insert(0, str(Path(__file__).parent))
-from tmux_rows import tmux_rows
+from terminal.screen_cases import SHOWN
+from terminal.tmux_rows import tmux_rows
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 PROGRAMS = sorted(CAPTURES.glob("terminal/*.raw"))
@@ -29,6 +27,21 @@ DIFFERENT = {
     ("gemini/interactive-session.raw.txt", 6),
     ("gemini/interactive-trust.raw.txt", 3),
 }
+# What tmux shows otherwise in the table of the emulator, and why ostler's way is the right one or the same.
+OTHERWISE = {
+    "line drawing": "capture-pane gives the letters that stand for the lines",
+    "shift in and out": "capture-pane gives the letters that stand for the lines",
+    "half of a wide one is overwritten": "tmux keeps the half that is left; xterm blanks it",
+    "half of a wide one is deleted": "tmux deletes both halves; xterm one cell",
+    "invalid UTF-8": "tmux drops invalid bytes; they are shown as U+FFFD",
+    "rows down": "tmux does not know VPR (CSI e)",
+    "left and right margins": "tmux does not know DECLRMM",
+    "newline mode": "tmux does not know LNM",
+    "cursor kept by 1048": "tmux does not know this mode",
+    "huge numbers": "tmux drops a sequence with a number that is too large; xterm clamps it",
+    "erase in the last column": "tmux erases nothing while a wrap is pending; xterm erases that column",
+}
+TABLE = [(name, data) for name, data, *_ in SHOWN if name not in OTHERWISE and len(data) < 10_000]
 CASES = [(path, part) for path in PROGRAMS + AGENTS for part in range(1, PARTS + 1)]
 
 
@@ -64,6 +77,12 @@ def test_rows_are_those_of_tmux(path: Path, part: int, tmp_path: Path) -> None:
         assert shown(data, size) != in_tmux(data, size, tmp_path)
         data = BARE_LINE_FEED.sub(b"\r\n", data)
     assert shown(data, size) == in_tmux(data, size, tmp_path)
+
+
+@pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
+@pytest.mark.parametrize("data", [data for _, data in TABLE], ids=[name for name, _ in TABLE])
+def test_the_table_in_tmux(data: bytes, tmp_path: Path) -> None:
+    assert shown(data, (20, 5)) == in_tmux(data, (20, 5), tmp_path)
 
 
 @pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")

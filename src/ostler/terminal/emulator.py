@@ -20,6 +20,7 @@ STATE = b"7501;"  # the OSC by which agents tell their state
 STATE_ANSWER = b"\x1b]7501;?ostler\x1b\\"
 HOST = gethostname()
 RAW_FOLDER = "kitty-shell-cwd"  # like file, without percent signs
+DEL = b"\x7f"
 SGR = re.compile(r"\x1b\[[0-9;:]*m")
 SHAPES: tuple[Shape, ...] = ("bar", "block", "underline", "hollow")
 PROGRESS = {1: "set", 2: "error", 3: "indeterminate", 4: "paused"}
@@ -50,6 +51,8 @@ class Emulator:
 
     def feed(self, data: bytes) -> bytes:
         """Takes bytes of the program; returns what it is to be answered, in stream order."""
+        if DEL in data:  # the library prints it, terminals pass over it
+            data = data.replace(DEL, b"")
         self._unread = self._unread or ghostty_modes.may_change(data)
         ghostty.feed(self._handle, data)
         replies = b"".join(self._replies)
@@ -114,29 +117,32 @@ class Emulator:
     def snapshot(self, offset: int, history: bool = False) -> Snapshot:
         """All there is to see. Does not touch what `dirty` reports but the cursor's shape is refreshed by it."""
         cols, rows = self.size
-        shown = [as_row(y, vt) for y, vt in enumerate(self._look.rows(0, rows - 1))]
+        styled = self._look.rows(0, rows - 1)
         return Snapshot(
             offset=offset,
             cols=cols,
             rows=rows,
-            text=tuple(row.text for row in shown),
-            styled=tuple(row.vt for row in shown),
+            text=tuple(map(text_of, styled)),
+            styled=tuple(styled),
             cursor=self.cursor(),
             modes=self.modes(),
             title=self.title(),
             cwd=self.cwd(),
             progress=self.progress_now,
             scrollback=self._look.value("SCROLLBACK_ROWS", "size_t"),
-            vt=self.vt(history),
+            vt=self._vt(styled, history),
         )
 
     def vt(self, history: bool = False) -> bytes:
         """The screen as VT, with cursor, modes, title and the beginning of a sequence that is not complete."""
+        return self._vt(self._look.rows(0, self.size[1] - 1), history)
+
+    def _vt(self, rows: list[str], history: bool) -> bytes:
         shape, blinking = self._look.cursor()
         style = {"block": 2, "hollow": 2, "underline": 4, "bar": 6}[SHAPES[shape]] - blinking
         title = self.title()
         named = f"\x1b]2;{title}\x1b\\" if title else ""
-        shown = self._look.all(history).replace("\0", "")  # the library ends the folder with one
+        shown = self._look.all(rows, history).replace("\0", "")  # the library ends the folder with one
         return f"{shown}\x1b[{style} q{named}".encode() + self._unfinished()
 
     def checkpoint(self) -> bytes | None:
@@ -197,4 +203,8 @@ class Emulator:
 
 
 def as_row(y: int, vt: str) -> Row:
-    return Row(y, SGR.sub("", vt).rstrip(" "), vt)
+    return Row(y, text_of(vt), vt)
+
+
+def text_of(vt: str) -> str:
+    return SGR.sub("", vt).rstrip(" ")

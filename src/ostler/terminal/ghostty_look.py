@@ -1,5 +1,7 @@
 """Looking at a terminal of libghostty-vt: single values, rows as VT bytes, and which rows changed."""
 
+import struct
+from itertools import groupby
 from typing import Any
 
 from ostler.terminal.ghostty import VT, check, taken, text_of
@@ -39,6 +41,30 @@ def everything() -> Any:
     return options
 
 
+def background(cells: bytes) -> str:
+    """Blanks in the colours of these cells, none of which has text; "" if they have no colour.
+
+    A cell is 64 bits: two say what it holds, the next 24 are the colour if it holds nothing else.
+    """
+    if not any(cells):
+        return ""
+    runs = [
+        (sgr, " " * len(list(run))) for sgr, run in groupby(colour(cell) for (cell,) in struct.iter_unpack("=Q", cells))
+    ]
+    while runs and not runs[-1][0]:
+        runs.pop()
+    return "".join(f"{RESET}{sgr}{blanks}" for sgr, blanks in runs) + (RESET if runs else "")
+
+
+def colour(cell: int) -> str:
+    held, value = cell & 3, cell >> 2
+    if held == lib.GHOSTTY_CELL_CONTENT_BG_COLOR_PALETTE:
+        return f"\x1b[48;5;{value & 255}m"
+    if held == lib.GHOSTTY_CELL_CONTENT_BG_COLOR_RGB:
+        return f"\x1b[48;2;{value & 255};{value >> 8 & 255};{value >> 16 & 255}m"
+    return ""
+
+
 class Look:
     """Eyes on one terminal. The structs it asks with are made once: making them costs more than the asking."""
 
@@ -58,6 +84,7 @@ class Look:
         self._point.tag = lib.GHOSTTY_POINT_TAG_ACTIVE
         self._render = make("GhosttyRenderState*")
         self._iterator = make("GhosttyRenderStateRowIterator*")
+        self._cells = make("GhosttyCellsView*")
         self._open = False  # what `dirty` compares with takes five times as much memory as a terminal
 
     def close(self) -> None:
@@ -79,37 +106,31 @@ class Look:
 
     def rows(self, first: int, last: int) -> list[str]:
         """The rows as VT: SGR and text alone, each by itself, trailing blanks without a style left out."""
-        cols = self.value("COLS")
-        self._selection.start = self._ref(self._start, 0, first)
-        self._selection.end = self._ref(self._end, cols - 1, last)
+        self._select(first, last)
         found = self._format(self._rows).split("\r\n")
-        return found + [""] * (last - first + 1 - len(found))
+        found += [""] * (last - first + 1 - len(found))
+        if "" in found:
+            self._paint(found, first)
+        return found
 
-    def all(self, history: bool) -> str:
-        """VT that makes an empty terminal of this size show the same; with `history`, the scrollback before it."""
-        rows = self.value("ROWS")
-        self._selection.start = self._ref(self._start, 0, 0)
-        self._selection.end = self._ref(self._end, self.value("COLS") - 1, rows - 1)
-        shown = self._format(self._everything)
-        scrollback = self.value("SCROLLBACK_ROWS", "size_t")
-        if not history or not scrollback:
-            return shown
-        before, home, rest = shown.partition(HOME)
-        screen = self._format(self._rows)
-        after = rest.removeprefix(screen)  # what follows the rows, such as the cursor
-        found = self._format(self._every_row)
-        blank = "\r\n" * (scrollback + rows - 1 - found.count("\r\n"))  # rows at the end that the library leaves out
-        return f"{before}{home}{found}{RESET}{blank}{after}"
+    def all(self, rows: list[str], history: bool) -> str:
+        """VT that makes an empty terminal of this size show the same; with `history`, the scrollback before it.
+
+        `rows` are those of the whole screen.
+        """
+        self._select(0, len(rows) - 1)
+        before, home, rest = self._format(self._everything).partition(HOME)
+        after = rest.removeprefix(self._format(self._rows))  # what follows the rows, such as the cursor
+        if history and (above := self.value("SCROLLBACK_ROWS", "size_t")):
+            found = self._format(self._every_row).split("\r\n")
+            rows = found[:above] + [""] * (above - len(found)) + rows
+        else:
+            rows = rows[: max((y + 1 for y, row in enumerate(rows) if row), default=0)]
+        return before + home + "\r\n".join(rows) + after
 
     def dirty(self) -> list[int]:
         """The rows that may have changed since the last call; all of them at the first one."""
-        if not self._open:
-            check(lib.ghostty_render_state_new(ffi.NULL, self._render), "render state")
-            check(lib.ghostty_render_state_row_iterator_new(ffi.NULL, self._iterator), "row iterator")
-            self._open = True
-        check(lib.ghostty_render_state_update(self._render[0], self._handle), "update")
-        key = lib.GHOSTTY_RENDER_STATE_DATA_ROW_ITERATOR
-        check(lib.ghostty_render_state_get(self._render[0], key, self._iterator), "rows")
+        self._update()
         y, found = self._values["uint16_t"], []
         while lib.ghostty_render_state_row_iterator_next_dirty(self._iterator[0], y):
             found.append(int(y[0]))
@@ -126,6 +147,29 @@ class Look:
         check(lib.ghostty_render_state_get(render, key, shape), "cursor")
         check(lib.ghostty_render_state_get(render, lib.GHOSTTY_RENDER_STATE_DATA_CURSOR_BLINKING, blinks), "cursor")
         return int(shape[0]), bool(blinks[0])
+
+    def _update(self) -> None:
+        if not self._open:
+            check(lib.ghostty_render_state_new(ffi.NULL, self._render), "render state")
+            check(lib.ghostty_render_state_row_iterator_new(ffi.NULL, self._iterator), "row iterator")
+            self._open = True
+        check(lib.ghostty_render_state_update(self._render[0], self._handle), "update")
+        key = lib.GHOSTTY_RENDER_STATE_DATA_ROW_ITERATOR
+        check(lib.ghostty_render_state_get(self._render[0], key, self._iterator), "rows")
+
+    def _paint(self, found: list[str], first: int) -> None:
+        """Gives rows without any text their background, which the library leaves out."""
+        self._update()
+        for y in range(first + len(found)):
+            lib.ghostty_render_state_row_iterator_next(self._iterator[0])
+            if y >= first and not found[y - first]:
+                key = lib.GHOSTTY_RENDER_STATE_ROW_DATA_CELLS_RAW
+                check(lib.ghostty_render_state_row_get(self._iterator[0], key, self._cells), "cells")
+                found[y - first] = background(ffi.buffer(self._cells.ptr, 8 * self._cells.len)[:])
+
+    def _select(self, first: int, last: int) -> None:
+        self._selection.start = self._ref(self._start, 0, first)
+        self._selection.end = self._ref(self._end, self.value("COLS") - 1, last)
 
     def _ref(self, ref: Any, x: int, y: int) -> Any:
         self._point.value.x, self._point.value.y = x, y

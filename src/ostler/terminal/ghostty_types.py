@@ -15,7 +15,13 @@ POINTERS = (
     *("bool", "int", "uint8_t", "uint8_t*", "uint16_t", "uint64_t", "size_t"),
     *("GhosttyTerminal", "GhosttySnapshotDecoder", "GhosttyColorRgb", "GhosttyString", "GhosttyTerminalModeConfig"),
     *("GhosttyFormatter", "GhosttyFormatterTerminalOptions", "GhosttySelection", "GhosttyGridRef", "GhosttyPointS"),
-    *("GhosttyRenderState", "GhosttyRenderStateRowIterator", "GhosttyKeyEncoder", "GhosttyKeyEvent"),
+    *(
+        "GhosttyRenderState",
+        "GhosttyRenderStateRowIterator",
+        "GhosttyCellsView",
+        "GhosttyKeyEncoder",
+        "GhosttyKeyEvent",
+    ),
 )
 CALLBACKS = (
     *("WritePty", "Bell", "TitleChanged", "PwdChanged", "DesktopNotification", "ProgressReport"),
