@@ -53,8 +53,9 @@ export function ofSession(session: SessionView): Standing {
   }
 }
 
+/** What it is about; its name is shown beside it, where it has one. */
 export function titleOf(session: SessionView): string {
-  return session.name || session.title || session.turn?.prompt.split("\n", 1)[0] || "New session";
+  return session.title || session.name || session.turn?.prompt.split("\n", 1)[0] || "New session";
 }
 
 export const active = (session: SessionView): boolean => ["asking", "busy", "queued"].includes(session.state);

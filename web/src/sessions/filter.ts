@@ -41,7 +41,7 @@ function fits(session: SessionView, term: string): boolean {
   if (key === "is") return states(session).some((word) => word.startsWith(value));
   if (key === "agent") return session.agent.startsWith(value);
   if (key === "in") return session.folder.toLowerCase().includes(value);
-  return [titleOf(session), session.title, session.agent, session.folder, session.id, session.model ?? ""].some((text) =>
+  return [titleOf(session), session.name ?? "", session.agent, session.folder, session.id, session.model ?? ""].some((text) =>
     text.toLowerCase().includes(term),
   );
 }
