@@ -343,12 +343,14 @@ def test_what_a_viewer_may_send_grows_with_time_and_with_what_it_is_sent() -> No
 
 
 async def test_who_leaves_in_the_middle_leaves_nothing_behind(yard: Yard, caplog: pytest.LogCaptureFixture) -> None:
-    terminal = await opened(yard, "sh", "-c", "while :; do echo flood flood flood; done")
+    flood = ["sh", "-c", "while :; do echo flood flood flood; done"]
+    terminal = await yard.ostler.terminals.open(await session_of(yard), flood)
     for _ in range(5):
-        async with watch(yard, terminal) as viewer:
+        async with watch(yard, terminal.row.id) as viewer:
             await viewer.until(lambda viewer: viewer.output)
+            assert terminal.viewers > 0
             viewer.socket.transport.abort()
-    await until(lambda: yard.site.doorway.staying("websocket") == 0)
+    await until(lambda: terminal.viewers == 0 and yard.site.doorway.staying("websocket") == 0)
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
