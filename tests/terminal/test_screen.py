@@ -203,6 +203,16 @@ async def test_screens_are_spread_over_processes() -> None:
     await screens.close()
 
 
+async def test_a_process_started_ahead_is_used(screens: Screens) -> None:
+    screens.warm()
+    screens.warm()
+    pids = screens.pids
+    terminal = Terminal(screens)
+    terminal.feed(b"warm")
+    assert (await terminal.screen.snapshot()).text[0] == "warm"
+    assert (len(pids), screens.pids) == (1, pids)
+
+
 async def test_a_log_that_was_overrun_is_told(screens: Screens) -> None:
     terminal = Terminal(screens)
     terminal.log.append(b"x" * 3_000_000 + b"\r\nend")
@@ -304,7 +314,8 @@ async def test_who_was_not_at_work_is_not_blamed(screens: Screens) -> None:
     pid = stopped(screens)
     terminal.feed(b"innocent")
     for _ in range(4):
-        await asyncio.sleep(0.02)  # the bytes are sent, for what it is worth
+        while terminal.screen.tail.sent < terminal.log.end:
+            await asyncio.sleep(0.001)
         os.kill(pid, signal.SIGKILL)
         await replaced(screens, pid)
         pid = stopped(screens)

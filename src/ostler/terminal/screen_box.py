@@ -1,9 +1,10 @@
 """What a screen process is doing right now, in memory that outlives it: if it dies, that is what it died of."""
 
 import mmap
+import os
 import struct
 import tempfile
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 OPEN, FEED, RESIZE, LOOK, DRAW, KEEP = range(1, 7)
 
@@ -41,8 +42,12 @@ class Box:
         self._memory.close()
 
 
-def box_file() -> IO[bytes]:
-    """A file without a name, for `Box(file.fileno())`."""
-    file = tempfile.TemporaryFile()  # noqa: SIM115
-    file.truncate(_FORM.size)
-    return file
+def box_file() -> int:
+    """A file without a name, for `Box`; the caller closes it."""
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("ostler-screen")
+    else:
+        fd, name = tempfile.mkstemp()
+        os.unlink(name)
+    os.truncate(fd, _FORM.size)
+    return fd

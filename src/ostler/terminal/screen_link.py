@@ -168,11 +168,12 @@ def launch() -> "tuple[socket.socket, Box, subprocess.Popen[bytes]]":
     with ExitStack() as opened:
         try:
             ours, theirs = map(opened.enter_context, socket.socketpair())
-            file = opened.enter_context(box_file())
-            box = Box(file.fileno())
+            file = box_file()
+            opened.callback(os.close, file)
+            box = Box(file)
             opened.callback(box.close)
             ours.setblocking(False)
-            fds = (theirs.fileno(), file.fileno())
+            fds = (theirs.fileno(), file)
             process = subprocess.Popen(
                 [sys.executable, "-I", "-c", BOOT, source, *map(str, fds)],
                 stdin=null,
@@ -185,5 +186,5 @@ def launch() -> "tuple[socket.socket, Box, subprocess.Popen[bytes]]":
             raise OstlerError(kind_of_os_error(error, "crashed"), f"cannot start a screen process: {error}") from error
         opened.pop_all()
         theirs.close()
-        file.close()
+        os.close(file)
         return ours, box, process
