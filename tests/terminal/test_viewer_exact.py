@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from ostler.terminal.live import Terminal
 from ostler.terminal.screen import Screens
 from ostler.terminal.viewing import Refresh, Resize
 from ostler.words import Exit
-from terminal.watching import ANN, Glass, Source, row
+from terminal.watching import ANN, Glass, Reader, Source, row
 
 PIECES = [
     b"word ",
@@ -51,6 +52,7 @@ steps = st.one_of(
     st.tuples(st.just("leave"), st.integers(0, 1)),
     st.tuples(st.just("come"), st.tuples(st.integers(0, 1), st.booleans())),
     st.tuples(st.just("refresh"), st.integers(0, 1)),
+    st.tuples(st.just("read"), st.integers(1, 3)),
     st.tuples(st.just("rest"), st.just(None)),
     st.tuples(st.just("rest"), st.just(None)),
 )
@@ -63,6 +65,7 @@ class Play:
         self.terminal = terminal
         self.places: list[Glass | None] = [Glass(terminal), None]
         self.gone: list[Glass | None] = [None, None]
+        self.reader = Reader(terminal.subscribe(buffer=2, snapshot_every=5))
         self.alternate = False
 
     async def do(self, what: str, how: Any) -> None:
@@ -97,6 +100,10 @@ class Play:
             case "come", (place, resume):
                 if self.places[place] is None:
                     self.come(place, resume)
+            case "read", count:
+                for _ in range(count):
+                    with suppress(TimeoutError):
+                        await self.reader.read(within=0.02)
             case "refresh", place:
                 if glass := self.places[place]:
                     glass.say(Refresh())
@@ -125,6 +132,8 @@ class Play:
                 glass.acks = True
                 glass.acknowledge()
         shot = await self.terminal.snapshot()
+        await self.reader.to_end()
+        assert self.reader.shown() == shot.styled
         for glass in self.places:
             if glass:
                 async with asyncio.timeout(60):

@@ -8,7 +8,8 @@ from ostler.errors import OstlerError
 from ostler.terminal.emulator import Emulator
 from ostler.terminal.lease import Author
 from ostler.terminal.live import Terminal
-from ostler.terminal.screen_words import Snapshot
+from ostler.terminal.screen_words import Snapshot, Update
+from ostler.terminal.subscription import Seen, Subscription
 from ostler.terminal.viewing import (
     Ack,
     AnySaid,
@@ -169,6 +170,45 @@ class Glass:
         async with asyncio.timeout(LIMIT):
             await self._task
         self._renew(None)
+
+
+class Reader:
+    """Puts together what it is given, as a program would."""
+
+    def __init__(self, subscription: Subscription) -> None:
+        self.subscription = subscription
+        self.rows: dict[int, str] = {}
+        self.size = (0, 0)
+        self.kinds: list[str] = []
+        self.bells = 0
+        self.titles: list[str] = []
+
+    async def read(self, within: float = LIMIT) -> Seen:
+        async with asyncio.timeout(within):
+            seen = await anext(self.subscription)
+        self.kinds.append(type(seen).__name__)
+        assert self.subscription.seq == len(self.kinds)
+        match seen:
+            case Snapshot():
+                self.rows = dict(enumerate(seen.styled))
+                self.size = (seen.cols, seen.rows)
+            case Update():
+                assert seen.seq == self.subscription.seq
+                assert seen.whole or (seen.cols, seen.rows) == self.size
+                self.size = (seen.cols, seen.rows)
+                self.rows = {y: vt for y, vt in self.rows.items() if y < seen.rows and not seen.whole}
+                self.rows |= {changed.y: changed.vt for changed in seen.changed}
+                self.bells += seen.facts.bells
+                self.titles += [seen.facts.title] if seen.facts.title is not None else []
+        return seen
+
+    async def to_end(self) -> Gone:
+        while not isinstance(seen := await self.read(), Gone):
+            pass
+        return seen
+
+    def shown(self) -> tuple[str, ...]:
+        return tuple(self.rows.get(y, "") for y in range(self.size[1]))
 
 
 async def eventually(condition: Callable[[], Any]) -> None:

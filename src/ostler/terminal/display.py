@@ -19,7 +19,7 @@ from ostler.terminal.log import ByteLog
 from ostler.terminal.pace import Pace
 from ostler.terminal.screen import Screen, Screens
 from ostler.terminal.screen_words import Facts, Modes, Snapshot
-from ostler.terminal.shot import Shot, shot_of, whole
+from ostler.terminal.shot import Shot, shot_of
 from ostler.terminal.viewing import HIGH, Gone, Shown
 
 SPREAD = 0.004  # seconds between two hand-ons of a flood: larger pieces cost less than many small ones
@@ -172,7 +172,6 @@ class Display:
         if screen.closed.done():
             raise OstlerError("not_found", "the screen is closed")
         found = await screen.snapshot(history)
-        found = whole(found) if history else found
         return replace(found, title=policy.title(found.title), cwd=folder(found.cwd))
 
     def look(self, history: bool) -> asyncio.Task[Shot]:
@@ -206,7 +205,7 @@ class Display:
                 raise OstlerError("not_found", "the screen is closed")
             try:
                 async with asyncio.timeout(FINAL_LIMIT):
-                    plain, last = await screen.snapshot(), whole(await screen.snapshot(history=True))
+                    plain, last = await screen.snapshot(), await screen.snapshot(history=True)
                     await screen.close()
             except TimeoutError:
                 raise OstlerError("timed_out", f"the emulator needed more than {FINAL_LIMIT:.0f} s") from None

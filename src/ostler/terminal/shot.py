@@ -1,10 +1,8 @@
 """A snapshot as viewers get it."""
 
-import re
 from functools import cached_property
 
 import msgspec
-from msgspec.structs import replace
 
 from ostler.terminal.log import unfinished
 from ostler.terminal.screen_words import Snapshot
@@ -41,19 +39,3 @@ def shot_of(snapshot: Snapshot, resizes: int, history: bool) -> Shot:
         alternate=snapshot.modes.alternate,
     )
     return Shot(shown=shown, resizes=resizes, history=history)
-
-
-_AFTER_ROWS = re.compile(rb"(?:\x1b\[[\d;]*[rs])*\x1b\[\d+;\d+H")  # margins, and where the cursor stands
-
-
-def whole(snapshot: Snapshot) -> Snapshot:
-    """With history, all rows count: the emulator leaves out blank ones at the bottom, and then the rows above
-    them would stand too low.
-    """
-    start = snapshot.vt.find(b"\x1b[H") + 3
-    end = _AFTER_ROWS.search(snapshot.vt, start)
-    if not end or not snapshot.scrollback:
-        return snapshot
-    missing = snapshot.scrollback + snapshot.rows - 1 - snapshot.vt.count(b"\r\n", start, end.start())
-    blank = b"\x1b[0m" + b"\r\n" * missing if missing > 0 else b""
-    return replace(snapshot, vt=snapshot.vt[: end.start()] + blank + snapshot.vt[end.start() :])

@@ -143,7 +143,17 @@ class Subscribers:
             subscription.wake()
 
     async def _hand_on(self, updates: Updates) -> None:
+        before: Update | None = None
         async for update in updates:
-            made = replace(update, facts=harmless(update.facts))
-            for subscription in tuple(self._all):
-                subscription.put(made)
+            if before is None or says_something(update, before):
+                made = replace(update, facts=harmless(update.facts))
+                for subscription in tuple(self._all):
+                    subscription.put(made)
+            before = update
+
+
+def says_something(update: Update, before: Update) -> bool:
+    """Not every sequence that a screen is fed changes it."""
+    if update.changed or update.whole or update.facts != Facts():
+        return True
+    return (update.cursor, update.modes) != (before.cursor, before.modes)
