@@ -139,6 +139,26 @@ def test_nobody_is_asked_to_send_null_in_an_address(doc: dict[str, Any]) -> None
             assert None not in parameter["schema"].get("enum", [])
 
 
+async def test_the_right_that_is_documented_is_the_one_that_is_needed(yard: Yard, doc: dict[str, Any]) -> None:
+    """Of everything: who has less is denied; who has it is told something else, even if it is that nothing is there."""
+    order = ["view", "type", "admin"]
+    for (method, path), each in operations(doc).items():
+        if path in ("/api/login", "/api/live"):
+            continue
+        url = re.sub(r"\{\w+\}", "nobody", path)
+        octets = "octet-stream" in str(each.get("requestBody"))
+        sent = {"content": b"x" if octets else b"{}", "headers": {"content-type": OCTETS if octets else JSON}}
+        sent = {} if method == "get" else sent
+        for right in order:
+            async with yard.as_(right) as client:  # type: ignore[arg-type]
+                answer = await client.request(method, url, **sent)
+            enough = order.index(right) >= order.index(each["x-right"])
+            assert (answer.status_code == 403) is not enough, (method, path, right, answer.text)
+
+
+OCTETS, JSON = "application/octet-stream", "application/json"
+
+
 async def test_it_is_served_and_right_about_what_is_told(yard: Yard) -> None:
     async with yard.as_(None) as nobody, yard.as_("view") as viewer:
         assert (await nobody.get("/api/openapi.json")).status_code == 401

@@ -2,11 +2,11 @@
 
 The framework leaves out the discriminator of unions, takes streams and files for JSON, knows neither our errors nor
 the door, and calls fields optional that are always told. What it cannot know stands at the handlers, as options:
-`problems` (statuses beyond those of every route), `answers` (media types), `answer_type`, `stream_of`, `also`
-(further good statuses) and `takes` (the media type of a body that is not JSON).
+`right` (if it is not that of the method), `problems` (statuses beyond those of every route), `answers` (media types),
+`answer_type`, `stream_of`, `also` (further good statuses) and `takes` (the media type of a body that is not JSON).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, get_args
 
 import msgspec
@@ -16,6 +16,7 @@ from litestar.routes import HTTPRoute
 from litestar.types import ASGIApp
 from msgspec import Struct
 
+from ostler.server.door import RIGHT_OF
 from ostler.server.problems import MEDIA_TYPE as PROBLEM
 from ostler.server.problems import ProblemAnswer
 from ostler.server.streams import MEDIA_TYPE as STREAM
@@ -23,7 +24,6 @@ from ostler.words import AnyEvent
 
 _REF = "#/components/schemas/{name}"
 _JSON = "application/json"
-_LOGIN = "/api/login"
 _ALWAYS = (400, 401, 403, 421)  # of the door
 _WITH_BODY = (408, 413, 415)
 
@@ -47,7 +47,7 @@ _PROBLEMS = {
 def document(app: Litestar, cookie: str) -> dict[str, Any]:
     """The whole document. `cookie` is the name of the cookie of this server."""
     made: dict[str, Any] = msgspec.to_builtins(app.openapi_schema.to_schema())
-    operations = list(_operations(app))
+    operations = _operations(app)
     schemas = Schemas([each.sent for each in operations], [each.told for each in operations])
     paths: dict[str, Any] = {}
     for each in operations:
@@ -77,6 +77,15 @@ _ABOUT = (
 )
 
 
+def routes_table(doc: dict[str, Any]) -> list[list[str]]:
+    """Route, right, and what it does: for the documentation."""
+    return [
+        [f"`{method.upper()} {path}`", f"`{each['x-right']}`" if each["x-right"] else "–", each["summary"]]
+        for path, methods in doc["paths"].items()
+        for method, each in methods.items()
+    ]
+
+
 class Operation(Struct, frozen=True, kw_only=True):
     """One method of one path, as its handler says."""
 
@@ -91,21 +100,29 @@ class Operation(Struct, frozen=True, kw_only=True):
         options: dict[str, Any] = self.handler.opt
         return options
 
+    @property
+    def right(self) -> str:
+        """What a person has to have the right to; "" for what is open to everybody."""
+        right: str = self.options.get("right", RIGHT_OF[self.method.upper()])
+        return right
 
-def _operations(app: Litestar) -> Iterator[Operation]:
-    routes = [route for route in app.routes if isinstance(route, HTTPRoute)]
-    for route in sorted(routes, key=lambda route: route.path_format):
-        for handler in route.route_handlers:
-            if not handler.include_in_schema:
-                continue
-            for method in sorted(handler.http_methods - {"OPTIONS"}):
-                yield Operation(
-                    path=route.path_format,
-                    method=method.lower(),
-                    handler=handler,
-                    sent=handler.parsed_data_field.annotation if handler.parsed_data_field else None,
-                    told=_told(handler),
-                )
+
+def _operations(app: Litestar) -> list[Operation]:
+    found = [
+        Operation(
+            path=route.path_format,
+            method=method.lower(),
+            handler=handler,
+            sent=handler.parsed_data_field.annotation if handler.parsed_data_field else None,
+            told=_told(handler),
+        )
+        for route in app.routes
+        if isinstance(route, HTTPRoute)
+        for handler in route.route_handlers
+        for method in handler.http_methods
+        if handler.include_in_schema and method in RIGHT_OF and method != "OPTIONS"
+    ]
+    return sorted(found, key=lambda each: (each.path, list(RIGHT_OF).index(each.method.upper())))
 
 
 def _told(handler: HTTPRouteHandler) -> Any:
@@ -137,6 +154,7 @@ def _operation(each: Operation, made: dict[str, Any], schemas: "Schemas") -> dic
     corrected: dict[str, Any] = {
         **{name: made[name] for name in ("tags", "summary", "description") if name in made},
         "operationId": each.handler.fn.__name__,
+        "x-right": each.right,
         "parameters": [_parameter(parameter) for parameter in made.get("parameters", ())],
         "responses": {
             **_good(each, schemas),
@@ -148,7 +166,7 @@ def _operation(each: Operation, made: dict[str, Any], schemas: "Schemas") -> dic
         takes = options.get("takes", _JSON)
         schema = schemas.of(each.sent) if each.sent is not None else {"type": "string", "format": "binary"}
         corrected["requestBody"] = {"required": True, "content": {takes: {"schema": schema}}}
-    if each.path == _LOGIN:
+    if not each.right:
         corrected["security"] = []
     return corrected
 

@@ -75,7 +75,7 @@ class Folders(Struct, frozen=True, kw_only=True):
 # -- people -------------------------------------------------------------------------------------------
 
 
-@post("/api/login", status_code=200, tags=["people"], summary="Spends a link; sets the cookie")
+@post("/api/login", status_code=200, tags=["people"], summary="Spends a link; sets the cookie", right="")
 async def login(
     request: Request[Any, Any, Any], data: Login, ostler: Ostler, people: People, about: About
 ) -> Response[Me]:
@@ -84,7 +84,7 @@ async def login(
     return Response(me_of(said.person, ostler, about), cookies=[_cookie(request, people, token, int(LOGIN_SECONDS))])
 
 
-@post("/api/logout", status_code=204, tags=["people"], summary="Ends this login, or this token, for good")
+@post("/api/logout", status_code=204, tags=["people"], summary="Ends this login, or this token, for good", right="view")
 async def logout(request: Request[Any, Any, Any], people: People) -> Response[None]:
     said: Statement = request.scope["state"]["statement"]
     await people.spent.add(said)
@@ -96,7 +96,7 @@ async def me(ostler: Ostler, person: Person, about: About) -> Me:
     return me_of(person, ostler, about)
 
 
-@post("/api/links", tags=["people"], summary="A link for somebody else: good once, for an hour")
+@post("/api/links", tags=["people"], summary="A link for somebody else: good once, for an hour", right="admin")
 async def links(request: Request[Any, Any, Any], data: LinkWish, person: Person, people: People) -> Link:
     require(person, "admin")
     token = people.sign("link", data.rights, data.name or person.name, LINK_SECONDS)
@@ -157,7 +157,13 @@ async def openapi(request: Request[Any, Any, Any], people: People) -> dict[str, 
 # -- choosing -----------------------------------------------------------------------------------------
 
 
-@get("/api/folders", tags=["choosing"], summary="The folders in a folder of the server's machine", problems=(404,))
+@get(
+    "/api/folders",
+    tags=["choosing"],
+    summary="The folders in a folder of the server's machine",
+    right="type",
+    problems=(404,),
+)
 async def folders(
     person: Person, about: About, at: Annotated[str, Parameter(description="an absolute path", max_length=4096)] = ""
 ) -> Folders:
