@@ -17,6 +17,8 @@ Body = tuple[int, str, bytes]  # an event as it is stored: seq, turn, JSON
 _encode = msgspec.json.Encoder().encode
 _session = msgspec.json.Decoder(Session).decode
 
+IN_LINE = "ORDER BY state = 'queued', n"  # what runs, then who waits, in order
+
 # From which states a turn may come to a state; `ended` is reached by `end_turn` alone.
 _BEFORE: dict[TurnState, tuple[TurnState, ...]] = {
     "starting": ("starting",),
@@ -129,8 +131,7 @@ def claim_turn(db: sqlite3.Connection, id: str, owner: str, now: float) -> int |
     if found is None or found[1] != "queued":
         return None
     oldest = db.execute(
-        "SELECT id, state FROM turns WHERE session = ? AND state <> 'ended' ORDER BY state = 'queued', n LIMIT 1",
-        (found[0],),
+        f"SELECT id, state FROM turns WHERE session = ? AND state <> 'ended' {IN_LINE} LIMIT 1", (found[0],)
     ).fetchone()
     if oldest != (id, "queued"):
         return None

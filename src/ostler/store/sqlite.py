@@ -119,6 +119,12 @@ class Store:
     def last_turn(self, session: str) -> TurnRow | None:
         return next(iter(self._turns("WHERE session = ? ORDER BY n DESC LIMIT 1", session)), None)
 
+    def next_turn(self, session: str) -> str | None:
+        """The turn that runs, or else the first one in line."""
+        query = f"SELECT id FROM turns WHERE session = ? AND state <> 'ended' {changes.IN_LINE} LIMIT 1"
+        found = self._read(query, session)
+        return found[0][0] if found else None
+
     def running_turns(self) -> list[TurnRow]:
         """Every turn that has not ended, queued ones too."""
         return self._turns("WHERE state <> 'ended' ORDER BY n")

@@ -361,16 +361,20 @@ class Ostler:
 
     async def wait_in_line(self, turn: Turn) -> int:
         """Waits until a queued turn may begin; the next seq. A cancel ends it as cancelled."""
-        stop = self._in_line[turn.id] = Stop()
+        stop, look = Stop(), 0.0
+        self._in_line[turn.id] = stop
         if self._closing:
             stop.wish(Problem(kind="cancelled", message=_CLOSING))
         try:
             while stop.problem is None:
                 version = self.store.data_version()
-                await self.end_orphaned_turns()
-                next_seq = await self.store.claim_turn(turn.id, self.desk.id)
-                if next_seq is not None:
-                    return next_seq
+                if time.monotonic() >= look:
+                    await self.end_orphaned_turns()
+                    look = time.monotonic() + _PATIENCE
+                if self.store.next_turn(turn.session) == turn.id:
+                    next_seq = await self.store.claim_turn(turn.id, self.desk.id)
+                    if next_seq is not None:
+                        return next_seq
                 await self._change_since(version, stop)
             raise OstlerError("cancelled", "cancelled while it waited for the session")
         except BaseException as error:
