@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from ostler.errors import OstlerError
 from ostler.server import live
 from ostler.words import EVENT_DECODER, EVENT_ENCODER, Text
 from server.conftest import Yard, until, yard_at
@@ -169,6 +170,30 @@ async def test_silence_is_filled_and_the_end_of_the_server_ends_it(
             await listener.until_over()
         assert listener.told == []
         await client.aclose()
+
+
+async def test_a_store_in_trouble_is_watched_again_once_it_answers(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(live, "_TROUBLE", 0.01)
+    session = (await make(yard))["id"]
+    watch, failures = _live_of(yard).watch, [1, 2, 3]
+    version = watch.version
+
+    def troubled() -> int:
+        if failures:
+            failures.pop()
+            raise OstlerError("store", "the disk is full")
+        return int(version())
+
+    async with listening(yard.client, f"/api/sessions/{session}/events") as listener:
+        await write(yard, session, 1)
+        await listener.until(lambda told: len(told) == 1)
+        watch.version = troubled
+        await until(lambda: not failures)
+        await write(yard, session, 1)
+        await listener.until(lambda told: len(told) == 2)
+    assert "the store cannot be watched: the disk is full" in caplog.text
 
 
 async def test_nobody_looks_when_nobody_watches(yard: Yard) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 
 import httpx
 import msgspec
+import pytest
 
+from ostler.server import routes_turns
 from ostler.words import Envelope
 from server.conftest import Yard, until, yard_at
 from server.test_sessions import make, run
@@ -122,6 +124,14 @@ async def test_busy_queued_and_cancelled(yard: Yard) -> None:
     again = await yard.client.post(f"/api/turns/{first}/cancel", json={})
     assert (again.status_code, again.json()["outcome"]) == (202, "cancelled")
     assert (await yard.client.post("/api/turns/nobody/cancel", json={})).status_code == 404
+
+
+async def test_the_line_is_not_endless(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes_turns, "IN_LINE", 2)
+    session = (await make(yard))["id"]
+    await start(yard, session, prompt="[[never_end]]")
+    statuses = [(await start(yard, session, wait=True)).status_code for _ in range(3)]
+    assert statuses == [202, 202, 429]
 
 
 async def test_a_turn_of_another_process_is_cancelled_too(yard: Yard) -> None:

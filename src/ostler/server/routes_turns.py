@@ -11,6 +11,7 @@ from litestar.types import ASGIApp
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from ostler.errors import OstlerError
+from ostler.server.live import Live
 from ostler.server.people import Person, require
 from ostler.server.routes_sessions import Body, Name, Text, check_text
 from ostler.server.streams import FileAnswer
@@ -26,6 +27,7 @@ from ostler.work.wishes import Wishes
 
 # What we write ourselves, and know to be text; all else is downloaded as bytes.
 TEXTS = frozenset(("prompt", "stdout", "stderr", "events", "diff", "structured"))
+IN_LINE = 100  # turns that may wait for one session
 _LONG = 100_000  # characters of a prompt in a list
 
 Seconds = Annotated[float, Meta(gt=0, le=31_536_000)]
@@ -97,6 +99,7 @@ async def list_turns(ostler: Ostler, session: str) -> TurnList:
 )
 async def start_turn(
     ostler: Ostler,
+    watcher: Live,
     person: Person,
     uploads: Uploads,
     session: str,
@@ -115,6 +118,8 @@ async def start_turn(
     require(person, "type")
     check_text(data.system)
     live = await ostler.session(session=session)
+    if data.wait and watcher.watch.queued().get(live.id, 0) >= IN_LINE:
+        raise OstlerError("too_many", f"{IN_LINE} turns wait for session {live.id} already", "Wait, or cancel some")
     wishes = Wishes(
         prompt=data.prompt,
         access=data.access,
