@@ -1,9 +1,10 @@
 """What relaying a terminal costs: MB per CPU-second for `cat` of a file in a PTY, beside tmux and terminado.
 
-Each relay has one reader: tmux a file behind pipe-pane, terminado a client in its process, `ostler raw` (reader and byte
+Each relay has one reader: tmux a file behind pipe-pane, terminado a client in its process, `ostler raw` (PTY and byte
 log alone) a callback. These get every byte. `ostler` is a whole terminal: every byte is emulated in the screen process,
-and its viewer gets bytes, or a snapshot where a flood outruns it. The CPU time is that of all server-side processes (ostler with its warden and screen process; the tmux
-server without the `cat` behind its pipe), never of the program that writes. Rounds are interleaved, medians shown.
+and its viewer gets bytes, or a snapshot where a flood outruns it. The CPU time is that of all server-side processes
+(ostler with its warden and screen process; the tmux server without the `cat` behind its pipe), never of the program
+that writes. Rounds are interleaved, medians shown.
 
 Run: python bench/relay.py [rounds] [megabytes]
 """
