@@ -56,10 +56,10 @@ async def test_pages_are_bounded(yard: Yard) -> None:
     page = (await yard.client.get(f"{url}?limit=1000&after=10200")).json()
     assert 10 < len(page["items"]) < 30, "long events make a shorter page"
     assert page["last"] == page["items"][-1]["seq"]
-    for bad in ("after=-1", "after=x", f"after={1 << 63}", "limit=0", "limit=10001", "limit=1.5"):
+    for bad in ("after=-1", "after=x", f"after={1 << 53}", f"after={1 << 70}", "limit=0", "limit=10001", "limit=1.5"):
         answer = await yard.client.get(f"{url}?{bad}")
         assert (answer.status_code, answer.json()["kind"]) == (400, "bad_request"), bad
-    assert (await yard.client.get(f"{url}?after={(1 << 63) - 1}")).json()["items"] == []
+    assert (await yard.client.get(f"{url}?after={(1 << 53) - 1}")).json()["items"] == []
     assert (await yard.client.get("/api/sessions/nobody/events")).status_code == 404
 
 
@@ -112,7 +112,7 @@ async def _keep_writing(yard: Yard, session: str, times: int) -> None:
 async def test_bad_places_to_go_on_from(yard: Yard) -> None:
     session = (await make(yard))["id"]
     url = f"/api/sessions/{session}/events"
-    for bad in ("x", "-1", str(1 << 63), "9" * 30):
+    for bad in ("x", "-1", str(1 << 53), "9" * 30):
         answer = await yard.client.get(url, headers={"accept": "text/event-stream", "last-event-id": bad})
         assert (answer.status_code, answer.json()["kind"]) == (400, "bad_request"), bad
     await write(yard, session, 3)
