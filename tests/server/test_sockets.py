@@ -324,6 +324,19 @@ async def test_too_many_frames_are_told_and_then_end_the_connection(
     assert [error.problem.kind for error in viewer.errors] == ["too_many"]
 
 
+@pytest.mark.parametrize("follows", [False, True])
+async def test_who_insists_on_what_is_denied_is_let_go(yard: Yard, follows: bool) -> None:
+    session = await session_of(yard)
+    terminal = await opened(yard, "cat", session=session)
+    path = f"/api/sessions/{session}/terminal/ws" if follows else f"/api/terminals/{terminal}/ws"
+    async with watching(yard.ws + path, yard.bearer("view")) as viewer:
+        await viewer.until(lambda viewer: viewer.snapshots)
+        for number in range(600):
+            await viewer.say(Type(text="x", n=number))
+        assert (await viewer.until_closed())[0] == 1008
+        assert {error.problem.kind for error in viewer.errors} == {"denied", "too_many"}
+
+
 def test_what_a_viewer_may_send_grows_with_time_and_with_what_it_is_sent() -> None:
     now = 0.0
     allowance = sockets.Allowance(lambda: now)

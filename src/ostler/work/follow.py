@@ -92,7 +92,8 @@ class Followed:
 class Following:
     """A `Viewing` of whichever terminal is the primary one: each begins with a `hello` and a snapshot.
 
-    When its terminal ends it stays there until another one appears.
+    When its terminal ends it stays there until another one appears. It ends with a viewing that ends without
+    the terminal: its viewer sent too much, or the terminal's owner does not answer.
     """
 
     def __init__(self, followed: Followed, session: str, author: Author, rights: Rights) -> None:
@@ -104,6 +105,7 @@ class Following:
         self._refused: deque[str] = deque(maxlen=_UNREAD)
         self._news = asyncio.Event()
         self._closed = False
+        self._over = False  # the viewing of the terminal has ended, though the terminal has not
         followed.add(self)
 
     def goes_to(self, target: str | None) -> None:
@@ -121,6 +123,8 @@ class Following:
                 self._at = self._target
                 async for frame in self._of(self._target):
                     yield frame
+                if self._over:
+                    return
             while self._refused:
                 yield self._refused.popleft()
             await self._moved()
@@ -155,9 +159,12 @@ class Following:
             return
         frames = inner.frames()
         news = asyncio.create_task(self._moved())
+        exited = False
         try:
             while (frame := await _next_or(frames, news)) is not None:
                 yield frame
+                exited = isinstance(frame, str) and frame.startswith('{"kind":"exit"')
+            self._over = not exited and not news.done()
         finally:
             news.cancel()
             await asyncio.gather(news, return_exceptions=True)
