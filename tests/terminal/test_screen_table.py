@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 PAGE = HERE.parent.parent / "docs" / "terminal-table.md"
 BLOCK = re.compile(r"(<!-- checks -->\n).*(<!-- /checks -->)", re.S)
 LONG = 60
-FILES = ("test_screen_emulator.py", "test_screen.py", "test_screen_tmux.py")
+FILES = ("test_screen_emulator.py", "test_screen.py", "test_screen_tail.py", "test_screen_tmux.py")
 TABLES = ("shown", "styled", "replies", "told_once", "modes", "the_vt_of_a_screen_with_its_history")
 
 
