@@ -1,8 +1,9 @@
 """A server that is killed: its children go with it, and the next one has everything that can be had."""
 
+from functools import partial
 from pathlib import Path
 
-from server.served import Served, serving
+from server.served import Served, serving, until
 
 # A program with a child that has left its terminal, its group and its parent behind.
 DAEMON = """
@@ -21,6 +22,7 @@ async def test_after_kill_nine_nobody_is_left_and_everything_is_found_again(tmp_
         async with served.watch(ended) as viewer, served.watch(running) as other:
             await viewer.until(lambda viewer: viewer.gone)
             await other.until(lambda other: other.shows("at work"))
+            await until(partial(is_stored_as_ended, served, ended))
             await served.kill()
             code, _ = await other.until_closed()
             assert code in (None, 1006)
@@ -28,6 +30,10 @@ async def test_after_kill_nine_nobody_is_left_and_everything_is_found_again(tmp_
         await served.start()
         await check_found_again(served, session, ended, running)
         await check_still_works(served, session)
+
+
+async def is_stored_as_ended(served: Served, terminal: str) -> bool:
+    return (await served.row(terminal))["state"] == "ended"
 
 
 async def check_found_again(served: Served, session: str, ended: str, running: str) -> None:
