@@ -24,6 +24,7 @@ class Pty:
     def __init__(self, process: Process) -> None:
         assert process.tty_fd is not None
         self.process = process
+        self.leaked: tuple[str, ...] = ()  # what had to be killed after the leader's exit
         self._fd: int | None = process.tty_fd
         self._output: Callable[[bytes], None] = lambda _: None
         self._crowded: Callable[[], bool] = lambda: False
@@ -58,7 +59,7 @@ class Pty:
         try:
             exit = await self.process.wait()
             await self._drained()
-            await self.process.sweep()
+            self.leaked = await self.process.sweep()
             await self._drained()
             return exit
         finally:

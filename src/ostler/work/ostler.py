@@ -7,18 +7,21 @@ import shutil
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from msgspec import structs
+
 from ostler.agents import AGENTS
 from ostler.errors import OstlerError
-from ostler.process import Warden, raise_fd_limit
+from ostler.process import Size, Warden, raise_fd_limit
 from ostler.settings import Settings
 from ostler.store import Redactor, Store
 from ostler.words import Access, AnyEvent, Envelope, Launch, Limits, Outcome, Problem, Session, Turn, TurnRow
 from ostler.work.adopt import found
 from ostler.work.carry import Attempt, Stop
+from ostler.work.carry_tty import carry_tty
 from ostler.work.command import COMMAND
 from ostler.work.environment import secrets
 from ostler.work.owner import OwnerDesk, Request, alive, ask_owner, end_orphaned_turns, end_unwatched
@@ -293,8 +296,12 @@ class Ostler:
         name: str | None = None,
         limits: Limits | None = None,
         env: Mapping[str, str] | None = None,
+        tty: Size | None = None,
     ) -> AsyncGenerator[AnyEvent, None]:
-        """Runs a command as a turn, with the user's own environment; `last_exec` is its envelope."""
+        """Runs a command as a turn, with the user's own environment; `last_exec` is its envelope.
+
+        With `tty` it runs in a terminal of that size, which `terminal_opened` names.
+        """
         row = self.new_row(agent="exec", folder=check_folder(folder or "."), name=name, access="full")
         turn = Turn(
             id=f"{row.id}-{os.urandom(5).hex()}",
@@ -303,11 +310,15 @@ class Ostler:
             prompt=shlex.join(argv),
             folder=row.folder,
             access="full",
+            env=dict(env or {}),
             limits=limits or Limits(first_record=None, idle=None),
         )
         environ = {**self.setup.environ, **(env or {})}
         live = LiveSession(self, row, stored=False)
-        events = live.carry(Prepared(attempt=_command_attempt(turn, argv, environ)))
+        attempt = _command_attempt(turn, argv, environ)
+        if tty is not None:
+            attempt = structs.replace(attempt, in_terminal=partial(carry_tty, self.terminals, tty))
+        events = live.carry(Prepared(attempt=attempt))
         try:
             async with aclosing(events):
                 async for event in events:

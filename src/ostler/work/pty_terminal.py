@@ -62,6 +62,11 @@ class PtyTerminal:
         return cls(replace(row, pid=process.pid), Pty(process), store, screens, cast, redactor)
 
     @property
+    def leaked(self) -> tuple[str, ...]:
+        """What it left running and had to be killed."""
+        return self._pty.leaked
+
+    @property
     def row(self) -> TerminalRow:
         return self.terminal.row
 

@@ -217,6 +217,10 @@ class Terminals:
     def _here(self, id: str) -> Here | None:
         return self._programs.get(id) or self._ostler.turn_terminals.get(id)
 
+    def program(self, id: str) -> PtyTerminal:
+        """One that runs in this process."""
+        return self._programs[id]
+
     async def _at_hand(self, id: str) -> Here | None:
         """The same, also of one that is just being started."""
         if starting := self._starting.get(id):
