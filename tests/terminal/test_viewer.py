@@ -235,6 +235,31 @@ async def test_the_alternate_screen_is_left_to_what_lay_below(screens: Screens) 
         await one.close()
 
 
+async def test_coming_back_before_what_lay_below_was_shown(screens: Screens) -> None:
+    terminal = Terminal(row(), screens)
+    terminal.output(b"below\x1b[?1049h\x1b[Habove")
+    viewing = terminal.view(ANN)
+    frames = viewing.frames()
+    assert [type(read_told(await anext(frames))) for _ in range(3)] == [Hello, Shown, Leased]
+    terminal.output(b"\x1b[?1049l")
+    assert read_told(await anext(frames)) == (terminal.log.end - 8, b"\x1b[?1049l")  # before the screen has seen it
+    await terminal.snapshot()
+    await viewing.close()
+    assert not await comes_back(terminal, terminal.log.end)
+    assert await comes_back(terminal, terminal.log.end)
+
+
+async def test_lines_are_wrapped_as_the_terminal_wraps_them(screens: Screens) -> None:
+    """A snapshot does not tell which rows were one line, and viewers have their own rules."""
+    terminal = Terminal(row(), screens, controls=Source())
+    terminal.output(b"x" * 200 + b"\r\n" + b"y" * 200)
+    glass = Glass(terminal)
+    await glass.until(lambda: glass.all(Shown))
+    terminal.input(ANN, Resize(cols=120, rows=24))
+    await glass.until(lambda: glass.text()[:4] == ("x" * 120, "x" * 80, "y" * 120, "y" * 80))
+    await glass.close()
+
+
 # -- held back --------------------------------------------------------------------------------------------
 
 
@@ -309,6 +334,18 @@ async def test_acknowledging_what_was_never_sent(screens: Screens, offset: int) 
     terminal.output(b" world")
     await glass.shows("hello world")
     assert glass.errors == [("bad_request", 7)]
+    await glass.close()
+
+
+async def test_acknowledging_less_than_before_changes_nothing(screens: Screens) -> None:
+    terminal = Terminal(row(), screens)
+    glass = Glass(terminal)
+    await glass.until(lambda: glass.all(Leased))
+    for end in range(10_000, 190_001, 10_000):
+        terminal.output(b"x" * 10_000)
+        await glass.until(lambda end=end: glass.offset == end)
+        glass.say(Ack(offset=0))
+    assert (glass.errors, len(glass.all(Shown))) == ([], 1)
     await glass.close()
 
 
