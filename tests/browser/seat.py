@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from playwright.sync_api import TimeoutError
+
 from browser.conftest import Reader
 
 FRONT = ".terminal-view:not([hidden]) .term-layer:not([hidden]) .term"
@@ -59,7 +61,10 @@ class Seat:
 
     def wait(self, words: str, id: str | None = None) -> None:
         script = "([id, words]) => window.__ostlerTerminals?.[id]?.text().includes(words)"
-        self.page.wait_for_function(script, arg=[id or self.id, words])
+        try:
+            self.page.wait_for_function(script, arg=[id or self.id, words])
+        except TimeoutError as error:
+            raise AssertionError(f"{words!r} did not come; the screen shows:\n{self.text(id)}") from error
 
     def wait_lease(self, holder: str) -> None:
         self.page.wait_for_selector(f".terminal-view:not([hidden]) .lease[data-holder='{holder}']")

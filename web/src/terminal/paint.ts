@@ -117,7 +117,7 @@ function runOf(cell: IBufferCell, x: number, dim: boolean, size: number, font: s
   if (cell.isInverse()) [fg, bg] = [bg ?? colours.background, fg];
   if (dim) [fg, bg] = [colours.dim, null];
   const face = `${cell.isItalic() ? "italic " : ""}${cell.isBold() && !dim ? "700 " : ""}${size}px ${font}`;
-  const alpha = cell.isInvisible() ? 0 : cell.isDim() ? 0.6 : 1;
+  const alpha = cell.isInvisible() ? 0 : cell.isDim() ? (dim ? 0.8 : 0.65) : 1;
   const line = cell.isUnderline() !== 0;
   const text = cell.getChars() || " ";
   return { text, x, cells: cell.getWidth() || 1, style: `${fg} ${bg} ${face} ${alpha} ${line}`, fg, bg, font: face, alpha, line };

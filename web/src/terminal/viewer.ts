@@ -19,7 +19,6 @@ export class Viewer implements Source {
   heardAt = 0;
 
   #path: string;
-  #follows: boolean;
   #why: () => Promise<unknown>;
   #sink: Sink | null = null;
   #socket: WebSocket | null = null;
@@ -40,20 +39,21 @@ export class Viewer implements Source {
   });
 
   /** `why` is asked when a connection is refused: it throws the Problem that a browser does not tell. */
-  constructor(path: string, options: { follows?: boolean; why?: () => Promise<unknown> } = {}) {
+  constructor(path: string, why: () => Promise<unknown> = () => Promise.resolve()) {
     this.#path = path;
-    this.#follows = options.follows ?? false;
-    this.#why = options.why ?? (() => Promise.resolve());
+    this.#why = why;
   }
 
   /** Connects, and shows everything there. The returned function ends it for good. */
   attach(sink: Sink): () => void {
     this.#sink = sink;
     this.#open();
-    const again = () => this.retryNow();
-    addEventListener("online", again);
+    const again = () => document.hidden || this.retryNow();
+    const stop = new AbortController();
+    addEventListener("online", again, { signal: stop.signal });
+    document.addEventListener("visibilitychange", again, { signal: stop.signal });
     return () => {
-      removeEventListener("online", again);
+      stop.abort();
       this.#close();
     };
   }
@@ -110,7 +110,7 @@ export class Viewer implements Source {
     address.protocol = address.protocol === "https:" ? "wss:" : "ws:";
     address.hash = "";
     address.searchParams.set("viewer", viewerId());
-    if (this.#next !== null && !this.#follows) address.searchParams.set("offset", String(this.#next));
+    if (this.#next !== null) address.searchParams.set("offset", String(this.#next));
     const socket = new WebSocket(address);
     let greeted = false;
     socket.binaryType = "arraybuffer";
@@ -131,7 +131,7 @@ export class Viewer implements Source {
     clearTimeout(this.#ackTimer);
     this.#ackTimer = undefined;
     if (this.#closed) return;
-    if (this.#now.ended && !this.#follows) return this.#know({ link: { state: "ended" } });
+    if (this.#now.ended) return this.#know({ link: { state: "ended" } });
     if (!greeted) {
       try {
         await this.#why();
@@ -183,9 +183,7 @@ export class Viewer implements Source {
         return this.#know({ lease: { holder, yours, waiting, due }, trouble: null });
       }
       case "exit":
-        this.#know({ ended: true, exit: told.exit, lease: NOBODY });
-        if (!this.#follows) this.#know({ link: { state: "ended" } });
-        return;
+        return this.#know({ ended: true, exit: told.exit, lease: NOBODY, link: { state: "ended" } });
       case "error":
         this.#know({ trouble: told.problem });
     }
@@ -257,12 +255,7 @@ export class Viewer implements Source {
 
 /** A viewer of this terminal. */
 export function viewTerminal(id: string, why?: () => Promise<unknown>): Viewer {
-  return new Viewer(`/api/terminals/${encodeURIComponent(id)}/ws`, { why });
-}
-
-/** A viewer of whatever is the session's primary terminal. */
-export function followSession(id: string, why?: () => Promise<unknown>): Viewer {
-  return new Viewer(`/api/sessions/${encodeURIComponent(id)}/terminal/ws`, { follows: true, why });
+  return new Viewer(`/api/terminals/${encodeURIComponent(id)}/ws`, why);
 }
 
 /** Tells two windows of one person apart; a reload is the same window. */
