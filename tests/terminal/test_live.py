@@ -66,6 +66,14 @@ async def test_text_is_the_last_characters(screens: Screens) -> None:
     assert (terminal.text(), terminal.text(3), terminal.text(0)) == ("zażółć\ngęślą", "ślą", "")
 
 
+async def test_text_among_many_controls(screens: Screens) -> None:
+    terminal = Terminal(row(), screens, eager=False)
+    for number in range(20_000):
+        terminal.output(b"\x1b[38;2;%d;2;3m%d\x1b[0m" % (number % 256, number % 10))
+    assert terminal.text(5_000) == "0123456789" * 500
+    assert terminal.text(10**9) == terminal.text()
+
+
 @pytest.mark.parametrize("cut", [1, 5, 12, len(SECRET) - 1])
 async def test_secrets_reach_nobody(screens: Screens, tmp_path: Path, cut: int) -> None:
     terminal = Terminal(row(), screens, cast=recording(tmp_path), redactor=Redactor([SECRET]))

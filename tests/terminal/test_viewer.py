@@ -148,6 +148,36 @@ async def test_history_comes_with_the_snapshot(screens: Screens) -> None:
     await glass.close()
 
 
+async def test_a_snapshot_is_not_larger_than_people_need(screens: Screens) -> None:
+    terminal = Terminal(row(), screens)
+    for number in range(700):
+        colours = (b"\x1b[38;2;%d;%d;%dmx" % (number % 256, at, at) for at in range(75))
+        terminal.output(b"".join(colours) + b"\x1b[0m%4d\r\n" % number)
+    glass = Glass(terminal)
+    await glass.shows("699")
+    assert len(glass.all(Shown)[0].vt) <= 256 * 1024 < len((await terminal.snapshot(history=True)).vt)
+    shot = await terminal.snapshot()
+    assert glass.screen().styled == shot.styled
+    assert 50 < glass.screen().scrollback < shot.scrollback
+    await glass.close()
+
+
+async def test_a_sequence_without_end(screens: Screens) -> None:
+    terminal = Terminal(row(), screens)
+    before = Glass(terminal)
+    terminal.output(b"before\r\n\x1b]2;")
+    for _ in range(40):
+        terminal.output(b"x" * 40_000)
+        await asyncio.sleep(0)
+    within = Glass(terminal)
+    await within.shows("before")
+    terminal.output(b"\x07after")
+    for glass in (before, within):
+        await glass.shows("before", "after")
+        assert glass.text() == (await terminal.snapshot()).text
+        await glass.close()
+
+
 # -- coming back ------------------------------------------------------------------------------------------
 
 

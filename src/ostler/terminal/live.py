@@ -205,11 +205,19 @@ class Terminal:
 
     def text(self, limit: int | None = None) -> str:
         """The last characters of output without anything that controls a terminal."""
-        _, data = self.log.read(0)
-        if not data and self.final:
-            data = self.final.vt
-        text = plain_text(data)
+        if self.final and self.log.start == self.log.end:
+            text = plain_text(self.final.vt)
+        elif limit is None:
+            text = plain_text(self.log.read(0)[1])
+        else:
+            text = self._last_text(limit)
         return text if limit is None else text[-limit:] if limit > 0 else ""
+
+    def _last_text(self, limit: int) -> str:
+        """At least so many characters, if there are so many; most output is far less than half control."""
+        likely = self.log.cut(self.log.end - 8 * max(limit, 0) - 1024)
+        text = plain_text(self.log.read(likely)[1])
+        return text if len(text) >= limit else plain_text(self.log.read(0)[1])
 
     def subscribe(self, buffer: int = 64, snapshot_every: int | None = None) -> Subscription:
         """Screens and their changes for programs, numbered, without loss."""
