@@ -289,3 +289,16 @@ async def test_a_stopped_owner_is_an_error_for_the_one_who_asks(
     finally:
         os.kill(there.process.pid, signal.SIGCONT)
     await until(lambda: ostler.terminals.get(there.terminal).state == "live")
+
+
+async def test_one_that_stays_ends_what_a_killed_one_left_by_itself(stable: Stable, start: Any) -> None:
+    from ostler.settings import load_settings
+
+    settings = load_settings(folder=str(stable.folder), environ=stable.env).settings
+    async with Ostler(settings, stable.env, "up") as server:
+        there = await start(("sleep", "614"))
+        there.process.kill()
+        await asyncio.to_thread(there.process.wait)
+        await until(lambda: server.store.terminal(there.terminal).state == "ended")
+        assert [owner.id for owner in server.store.owners()] == [server.desk.id]
+        assert tree.marked(there.terminal) == []

@@ -305,6 +305,16 @@ async def test_closing_ends_terminals_and_a_restart_lists_and_shows_them(stable:
         assert "done" in frames[1].vt and frames[-1].exit == Exit(code=2)
 
 
+async def test_closing_beside_an_opening_leaves_nothing_running(stable: Stable) -> None:
+    async with stable.ostler() as o:
+        session = await session_of(o, stable.folder)
+        opening = asyncio.create_task(o.terminals.open(session.id, ["sleep", "621"]))
+        await until(lambda: o.store.terminals())
+    row = (await opening).row
+    assert row.state == "ended" and tree.marked(row.id) == []
+    assert await kind_of(o.terminals.open(session.id, ["cat"])) == "bad_request"
+
+
 async def test_without_its_last_screen_the_recording_is_emulated(stable: Stable) -> None:
     async with stable.ostler() as o:
         session = await session_of(o, stable.folder)

@@ -6,7 +6,7 @@ import shlex
 import shutil
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -46,6 +46,8 @@ class Ostler:
     def __init__(self, settings: Settings, environ: Mapping[str, str], role: str = "api") -> None:
         self.setup = Setup(settings=settings, environ=dict(environ), store=_open_store(settings))
         self.desk = OwnerDesk(self.store, role)
+        self._looking_after: asyncio.Task[None] | None = None
+        self._stays = role == "up"
         self._warden: asyncio.Task[Warden] | None = None
         self._running: dict[str, tuple[TurnRun, asyncio.Task[Envelope]]] = {}
         self._in_line: dict[str, Stop] = {}
@@ -84,6 +86,8 @@ class Ostler:
         except BaseException:
             self.store.close()
             raise
+        if self._stays:
+            self._looking_after = asyncio.create_task(self._look_after())
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -94,6 +98,9 @@ class Ostler:
             stop.wish(Problem(kind="cancelled", message=_CLOSING))
         tasks = (*(task for _, task in self._running.values()), *self._begun)
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self._looking_after is not None:
+            self._looking_after.cancel()
+            await asyncio.gather(self._looking_after, return_exceptions=True)
         async with AsyncExitStack() as rest:  # the last one first, whatever fails
             rest.callback(self.store.close)
             if "screens" in self.__dict__:
@@ -369,6 +376,14 @@ class Ostler:
         ended = await end_orphaned_turns(self.store, self._abandoned)
         self._abandoned -= {row.id for row in ended}
         return bool(ended)
+
+    async def _look_after(self) -> None:
+        """One that stays ends what others leave behind when they die: those who watch are told soon."""
+        while True:
+            await asyncio.sleep(_PATIENCE)
+            with suppress(OstlerError):  # a store in trouble is asked again
+                if not all(map(alive, self.store.owners())):
+                    await self.end_orphaned_turns()
 
     async def wait_in_line(self, turn: Turn) -> int:
         """Waits until a queued turn may begin; the next seq. A cancel ends it as cancelled."""

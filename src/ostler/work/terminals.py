@@ -57,6 +57,7 @@ class Terminals:
         self._programs: dict[str, PtyTerminal] = {}
         self._starting: dict[str, asyncio.Event] = {}  # rows are stored before there is anything to see
         self._followed = Followed(self)
+        self._closed = False
 
     # -- opening -----------------------------------------------------------------------------------------
 
@@ -78,6 +79,8 @@ class Terminals:
         Raises `not_found` (session, folder), `missing` (command), `bad_request`, `exists` (a live one of that
         name), `too_many`; then nothing is left behind.
         """
+        if self._closed:
+            raise OstlerError("bad_request", "ostler is closing, nothing can be opened any more")
         owner = self._session(session)
         variables = environment(self._ostler.setup.environ, env or {})
         where = check_folder(folder or owner.folder)
@@ -305,7 +308,10 @@ class Terminals:
 
     async def close(self) -> None:
         """Ends everything of this process."""
+        self._closed = True
         await self._followed.close()
+        for starting in list(self._starting.values()):
+            await starting.wait()
         programs = list(self._programs.values())
         await asyncio.gather(*(program.kill() for program in programs), return_exceptions=True)
 
