@@ -26,6 +26,7 @@ export interface ScreenWishes {
 }
 
 const SMALLEST_TEXT = 7; // pixels, when a screen that is not ours is made to fit
+const TIGHT_ROW = 1.2; // of the text's size: rows move together before the text shrinks
 const SCROLLBAR = 6;
 const [MIN_COLS, MIN_ROWS, MAX_COLS, MAX_ROWS] = [20, 5, 1000, 500]; // as the server has them
 
@@ -54,12 +55,13 @@ export class Screen {
   }
 
   /** Text size and rows for it; a reader's wish, or what makes a screen fit. */
-  setText(size: number): void {
+  setText(size: number, row = rowHeight(size)): void {
     const options = this.term.options;
-    if (options.fontSize === size) return;
     const { height, width } = measured(size);
+    const lineHeight = Math.max(1, row / height);
+    if (options.fontSize === size && options.lineHeight === lineHeight) return;
     options.fontSize = size;
-    options.lineHeight = Math.max(1, rowHeight(size) / height);
+    options.lineHeight = lineHeight;
     // WebGL's cells have whole pixels, rounded down: letters would stand too close
     const dots = width * (window.devicePixelRatio || 1);
     options.letterSpacing = this.#webgl && dots % 1 >= 0.5 ? 1 : 0;
@@ -81,9 +83,9 @@ export class Screen {
   shrink(size: number): void {
     const { clientWidth: width, clientHeight: height } = this.#host;
     if (width < 40 || height < 20) return;
-    this.setText(size);
     for (let text = size; text >= SMALLEST_TEXT; text -= 0.5) {
-      this.setText(text);
+      const row = clamp(Math.floor(height / this.term.rows), Math.ceil(text * TIGHT_ROW), rowHeight(text));
+      this.setText(text, row);
       const { width: wide, height: high } = this.#extent();
       if (wide <= width && high <= height) break;
     }
@@ -99,15 +101,13 @@ export class Screen {
   /** Draws by the graphics card where there is one; a page has few such contexts, so only what is seen. */
   accelerate(on: boolean): void {
     if (on === (this.#webgl !== null) || (on && this.#refused)) return;
-    const size = this.term.options.fontSize ?? 12;
-    this.term.options.fontSize = size + 0.01; // measured anew below: the two renderers round differently
     if (!on) {
       this.#webgl?.dispose();
       this.#webgl = null;
     } else {
       try {
         const webgl = new WebglAddon();
-        webgl.onContextLoss(() => this.accelerate(false));
+        webgl.onContextLoss(() => this.#withoutWebgl());
         this.term.loadAddon(webgl);
         this.#webgl = webgl;
         requestAnimationFrame(() => requestAnimationFrame(() => this.#check()));
@@ -115,7 +115,7 @@ export class Screen {
         this.#webgl = null; // no WebGL: the DOM renderer stays
       }
     }
-    this.setText(size);
+    this.term.options.lineHeight = 1; // the two renderers round differently: whoever arranges the text does it anew
   }
 
   get renderer(): "webgl" | "dom" {
@@ -150,6 +150,10 @@ export class Screen {
     if (!this.#webgl || !canvas || canvas.clientWidth === 0) return;
     const scale = canvas.width / (canvas.clientWidth * (window.devicePixelRatio || 1));
     if (scale > 0.8 && scale < 1.25) return;
+    this.#withoutWebgl();
+  }
+
+  #withoutWebgl(): void {
     this.#refused = true;
     this.accelerate(false);
     this.changed();
@@ -215,13 +219,19 @@ export function monospace(): string {
   return getComputedStyle(document.documentElement).getPropertyValue("--font-mono").trim() || "monospace";
 }
 
+const letters = new Map<number, { width: number; height: number }>();
+
 /** A letter of this size: xterm's line height is a multiple of the font's own, which differs between fonts. */
 function measured(size: number): { width: number; height: number } {
+  const known = letters.get(size);
+  if (known) return known;
   const pen = document.createElement("canvas").getContext("2d");
   if (!pen) return { width: size * 0.6, height: size * 1.2 };
   pen.font = `${size}px ${monospace()}`;
   const { width, fontBoundingBoxAscent: up, fontBoundingBoxDescent: down } = pen.measureText("W");
-  return { width, height: Math.ceil(up + down) };
+  const found = { width, height: Math.ceil(up + down) };
+  letters.set(size, found);
+  return found;
 }
 
 function clamp(value: number, least: number, most: number): number {
