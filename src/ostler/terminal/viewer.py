@@ -132,6 +132,7 @@ class Viewer:
                 raise OstlerError("denied", "this viewer may only watch", "Ask for a link with the right to type")
             case _:
                 self._obey(self.author, said)
+                self._walk.hurry()
 
     def _refuse(self, error: OstlerError, number: int) -> None:
         if not self._error_budget.take(self._loop.time()) or len(self._messages) >= UNREAD:

@@ -60,6 +60,10 @@ class Walk:
         """A snapshot is wanted."""
         self._wants = True
 
+    def hurry(self) -> None:
+        """Its viewer has typed: what comes next is likely the echo."""
+        self._free_at = 0.0
+
     def tell(self, facts: Facts) -> None:
         """For viewers; waits, joined, until it can be sent."""
         self._facts = Facts(
