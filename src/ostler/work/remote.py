@@ -14,8 +14,10 @@ import msgspec
 from msgspec import Struct, to_builtins
 
 from ostler.terminal.lease import Author
+from ostler.terminal.screen_words import Snapshot
 from ostler.terminal.viewing import FRAME_LIMIT, Frame, Gone, Refused, Rights, Shown, Viewing, told
 from ostler.words import Owner, Problem, TerminalRow
+from ostler.work.ended import shown
 from ostler.work.owner import asked, connected, hang_up, say
 
 _HEAD = struct.Struct("!I?")  # length, whether it is text
@@ -45,10 +47,12 @@ class Wanted(Struct, frozen=True, kw_only=True):
 # -- the viewer's side ----------------------------------------------------------------------------------
 
 
-async def remote_view(
-    ask: Ask, author: Author, rights: Rights, offset: int | None, now: Callable[[TerminalRow], Awaitable[TerminalRow]]
-) -> "RemoteViewing":
-    """Raises what the owner says, or `crashed` when it does not answer. `now` tells how a terminal stands."""
+Rest = Callable[[TerminalRow], Awaitable[tuple[TerminalRow, Snapshot | None]]]
+"""How a terminal stands now, and its last screen if it has ended."""
+
+
+async def remote_view(ask: Ask, author: Author, rights: Rights, offset: int | None, rest: Rest) -> "RemoteViewing":
+    """Raises what the owner says, or `crashed` when it does not answer. `rest` is asked when it is gone."""
     reader, writer = await connected(ask.owner, _HIGH)
     wanted = Wanted(terminal=ask.row.id, author=author, rights=rights, offset=offset)
     try:
@@ -56,22 +60,16 @@ async def remote_view(
     except BaseException:
         writer.close()
         raise
-    return RemoteViewing(ask, reader, writer, now)
+    return RemoteViewing(ask, reader, writer, rest)
 
 
 class RemoteViewing:
     """A `Viewing` whose terminal is elsewhere. A dead owner is told as an error and the end of the terminal."""
 
-    def __init__(
-        self,
-        ask: Ask,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        now: Callable[[TerminalRow], Awaitable[TerminalRow]],
-    ) -> None:
+    def __init__(self, ask: Ask, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, rest: Rest) -> None:
         self._ask = ask
         self._reader, self._writer = reader, writer
-        self._now = now
+        self._rest = rest
         self._offset = 0
         self._closed = False
 
@@ -107,16 +105,20 @@ class RemoteViewing:
         """What to say when the owner is gone in the middle."""
         if self._closed:
             return []
-        row = await self._now(self._ask.row)
-        if row.state == "ended" and row.exit is not None:  # it closed before it could tell
-            return [told(Gone(exit=row.exit, offset=self._offset))]
+        row, last = await self._rest(self._ask.row)
         problem = Problem(
             kind="crashed",
             message=f"the ostler process {self._ask.owner.pid}, which ran this terminal, is gone",
             hint="What it showed last is kept" if row.state == "ended" else "Connect again",
         )
-        refused = told(Refused(problem=problem))
-        return [refused] if row.state == "live" else [refused, told(Gone(exit=None, offset=self._offset))]
+        frames: list[Frame] = []
+        if last is not None and last.offset > self._offset:  # it went before all was taken
+            frames.append(told(shown(last)))
+        if row.exit is None:
+            frames.append(told(Refused(problem=problem)))
+        if row.state == "ended":
+            frames.append(told(Gone(exit=row.exit, offset=max(self._offset, last.offset if last else 0))))
+        return frames
 
 
 # -- the owner's side -----------------------------------------------------------------------------------

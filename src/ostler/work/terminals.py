@@ -243,7 +243,7 @@ class Terminals:
             return here.terminal.view(author, rights, offset)
         if ask := await self._asking(id):
             try:
-                return await remote_view(ask, author, rights, offset, self._now)
+                return await remote_view(ask, author, rights, offset, self._rest)
             except OstlerError as error:
                 self._check_ended(id, error)
         return await self._ended(id).view(author, rights, offset)
@@ -347,10 +347,16 @@ class Terminals:
         if error.kind not in ("not_found", "crashed") or self.get(id).state == "live":
             raise error
 
-    async def _now(self, row: TerminalRow) -> TerminalRow:
-        """How it stands; asked when the connection to its owner breaks."""
+    async def _rest(self, row: TerminalRow) -> tuple[TerminalRow, Snapshot | None]:
+        """How it stands and what it showed last; asked when the connection to its owner breaks."""
         await self._settle([row])
-        return self.get(row.id)
+        found = self._store.terminal(row.id)
+        if found is None:  # it was released
+            return structs.replace(row, state="ended"), None
+        row = self._current(found)
+        if row.state == "live":
+            return row, None
+        return row, await EndedTerminal(row, self._ostler.screens).snapshot(history=True)
 
     def watch(self) -> Watch:
         return self._store.watch()
