@@ -302,5 +302,5 @@ async def test_one_that_stays_ends_what_a_killed_one_left_by_itself(stable: Stab
         there.process.kill()
         await asyncio.to_thread(there.process.wait)
         await until(lambda: server.store.terminal(there.terminal).state == "ended")
-        assert [owner.id for owner in server.store.owners()] == [server.desk.id]
+        await until(lambda: [owner.id for owner in server.store.owners()] == [server.desk.id])
         assert tree.marked(there.terminal) == []

@@ -309,7 +309,7 @@ async def test_closing_beside_an_opening_leaves_nothing_running(stable: Stable) 
     async with stable.ostler() as o:
         session = await session_of(o, stable.folder)
         opening = asyncio.create_task(o.terminals.open(session.id, ["sleep", "621"]))
-        await until(lambda: o.store.terminals())
+        await until(o.store.terminals)
     row = (await opening).row
     assert row.state == "ended" and tree.marked(row.id) == []
     assert await kind_of(o.terminals.open(session.id, ["cat"])) == "bad_request"
