@@ -13,18 +13,18 @@ export interface Picture {
   cols: number;
 }
 
+/** Cells beside each other that are drawn in one go. Colours: -1 the default, up to 255 the palette's, above that RGB. */
 interface Run {
   text: string;
   x: number;
   cells: number;
-  style: string; // equal for cells that are drawn in one go
-  fg: string;
-  bg: string | null;
-  font: string;
-  alpha: number;
-  line: boolean;
+  fg: number;
+  bg: number;
+  flags: number;
 }
 
+const [BOLD, ITALIC, DIM, LINE, INVERSE, HIDDEN] = [1, 2, 4, 8, 16, 32];
+const RGB = 1 << 24;
 const ROW = 1.38; // of the text's size
 const LEAST_COLS = 60;
 const STEP = 10;
@@ -36,24 +36,28 @@ export function paint(canvas: HTMLCanvasElement, term: Terminal, picture: Pictur
   const { clientWidth: width, clientHeight: height } = canvas;
   if (!pen || width === 0 || height === 0) return;
   const ratio = window.devicePixelRatio || 1;
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(height * ratio);
-  pen.scale(ratio, ratio);
+  fit(canvas, Math.round(width * ratio), Math.round(height * ratio));
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   pen.fillStyle = palette().background;
   pen.fillRect(0, 0, width, height);
-  const font = monospace();
-  const size = textSize(pen, font, width - 2 * MARGIN.x, picture);
-  const row = Math.round(size * ROW * ratio) / ratio;
-  pen.font = `${size}px ${font}`;
-  const cell = pen.measureText("W").width;
+  const size = textSize(pen, monospace(), width - 2 * MARGIN.x, picture);
+  const font = `${size}px ${monospace()}`;
+  pen.font = font;
   pen.textBaseline = "middle";
+  const look = { cell: pen.measureText("W").width, row: Math.round(size * ROW * ratio) / ratio, font, dim: picture.dim };
+  const { cell, row } = look;
   const buffer = term.buffer.active;
   const count = Math.max(1, Math.floor((height - 2 * MARGIN.y) / row));
   const first = Math.max(0, lastUsed(buffer, term.rows) + 1 - count);
   for (let y = first; y < Math.min(term.rows, first + count); y++)
-    for (const run of runs(buffer, y, term.cols, picture.dim, size, font))
-      draw(pen, run, MARGIN.x + run.x * cell, MARGIN.y + (y - first) * row, cell, row);
+    for (const run of runs(buffer, y, term.cols)) draw(pen, run, MARGIN.x + run.x * cell, MARGIN.y + (y - first) * row, look);
   if (!picture.dim) caret(pen, MARGIN.x + buffer.cursorX * cell, MARGIN.y + (buffer.cursorY - first) * row, cell, row);
+}
+
+/** Only when it has to: a canvas that is given a size is a new one. */
+function fit(canvas: HTMLCanvasElement, width: number, height: number): void {
+  if (canvas.width !== width) canvas.width = width;
+  if (canvas.height !== height) canvas.height = height;
 }
 
 /** How wide a screen really is. It may grow at once; it shrinks only after a while, or the text would jump. */
@@ -88,58 +92,80 @@ function lastUsed(buffer: IBuffer, rows: number): number {
 }
 
 /** The row as pieces of one style. Only plain ASCII is joined: other characters may come from another font. */
-function* runs(buffer: IBuffer, y: number, cols: number, dim: boolean, size: number, font: string): Generator<Run> {
+function* runs(buffer: IBuffer, y: number, cols: number): Generator<Run> {
   const line = buffer.getLine(buffer.baseY + y);
-  let open: Run | null = null;
   const cell = buffer.getNullCell();
+  let open: Run | null = null;
   for (let x = 0; line && x < cols; x++) {
     line.getCell(x, cell);
-    if (cell.getWidth() === 0) continue;
-    const next = runOf(cell, x, dim, size, font);
-    const plain = /^[\x20-\x7e]$/.test(next.text);
-    if (open && plain && open.style === next.style) {
-      open.text += next.text;
+    const cells = cell.getWidth();
+    if (cells === 0) continue;
+    const text = cell.getChars() || " ";
+    const [fg, bg, flags] = [foreground(cell), background(cell), flagsOf(cell)];
+    const plain = text.length === 1 && text <= "~";
+    if (open && plain && open.fg === fg && open.bg === bg && open.flags === flags) {
+      open.text += text;
       open.cells += 1;
       continue;
     }
     if (open) yield open;
-    open = null;
-    if (plain) open = next;
-    else yield next;
+    const next: Run = { text, x, cells, fg, bg, flags };
+    open = plain ? next : null;
+    if (!plain) yield next;
   }
   if (open) yield open;
 }
 
-function runOf(cell: IBufferCell, x: number, dim: boolean, size: number, font: string): Run {
+function foreground(cell: IBufferCell): number {
+  return cell.isFgDefault() ? -1 : cell.isFgRGB() ? RGB + cell.getFgColor() : cell.getFgColor();
+}
+
+function background(cell: IBufferCell): number {
+  return cell.isBgDefault() ? -1 : cell.isBgRGB() ? RGB + cell.getBgColor() : cell.getBgColor();
+}
+
+function flagsOf(cell: IBufferCell): number {
+  if (cell.isAttributeDefault()) return 0;
+  return (
+    (cell.isBold() && BOLD) |
+    (cell.isItalic() && ITALIC) |
+    (cell.isDim() && DIM) |
+    (cell.isUnderline() && LINE) |
+    (cell.isInverse() && INVERSE) |
+    (cell.isInvisible() && HIDDEN)
+  );
+}
+
+function colour(of: number, otherwise: string): string {
+  if (of < 0) return otherwise;
+  return of >= RGB ? `#${(of - RGB).toString(16).padStart(6, "0")}` : (palette().ansi[of] ?? otherwise);
+}
+
+function draw(pen: CanvasRenderingContext2D, run: Run, x: number, y: number, look: Look): void {
+  const { cell, row, dim } = look;
   const colours = palette();
-  let fg = cell.isFgDefault() ? colours.foreground : colourOf(cell.getFgColor(), cell.isFgRGB());
-  let bg = cell.isBgDefault() ? null : colourOf(cell.getBgColor(), cell.isBgRGB());
-  if (cell.isInverse()) [fg, bg] = [bg ?? colours.background, fg];
-  if (dim) [fg, bg] = [colours.dim, null];
-  const face = `${cell.isItalic() ? "italic " : ""}${cell.isBold() && !dim ? "700 " : ""}${size}px ${font}`;
-  const alpha = cell.isInvisible() ? 0 : cell.isDim() ? (dim ? 0.8 : 0.65) : 1;
-  const line = cell.isUnderline() !== 0;
-  const text = cell.getChars() || " ";
-  return { text, x, cells: cell.getWidth() || 1, style: `${fg} ${bg} ${face} ${alpha} ${line}`, fg, bg, font: face, alpha, line };
-}
-
-function colourOf(colour: number, rgb: boolean): string {
-  if (rgb) return `#${colour.toString(16).padStart(6, "0")}`;
-  return palette().ansi[colour] ?? palette().foreground;
-}
-
-function draw(pen: CanvasRenderingContext2D, run: Run, x: number, y: number, cell: number, row: number): void {
-  if (run.bg !== null) {
-    pen.fillStyle = run.bg;
+  const inverse = (run.flags & INVERSE) !== 0;
+  const [ink, paper] = inverse ? [colour(run.bg, colours.background), colour(run.fg, colours.foreground)] : [colour(run.fg, colours.foreground), colour(run.bg, "")];
+  if (paper !== "" && !dim) {
+    pen.fillStyle = paper;
     pen.fillRect(x, y, run.cells * cell + 0.5, row);
   }
-  if (run.text.trim() === "" && !run.line) return;
-  pen.fillStyle = run.fg;
-  pen.globalAlpha = run.alpha;
-  pen.font = run.font;
+  const line = (run.flags & LINE) !== 0;
+  if (run.flags & HIDDEN || (!line && run.text.trim() === "")) return;
+  pen.fillStyle = dim ? colours.dim : ink;
+  pen.globalAlpha = run.flags & DIM ? (dim ? 0.8 : 0.65) : 1;
+  pen.font = `${run.flags & ITALIC ? "italic " : ""}${run.flags & BOLD && !dim ? "700 " : ""}${look.font}`;
   pen.fillText(run.text, x, y + row / 2);
-  if (run.line) pen.fillRect(x, y + row - 1.5, run.cells * cell, 1);
+  if (line) pen.fillRect(x, y + row - 1.5, run.cells * cell, 1);
   pen.globalAlpha = 1;
+}
+
+/** How one picture is drawn: pixels of a cell, and the font. */
+interface Look {
+  cell: number;
+  row: number;
+  font: string;
+  dim: boolean;
 }
 
 function caret(pen: CanvasRenderingContext2D, x: number, y: number, cell: number, row: number): void {

@@ -215,8 +215,10 @@ function showCursor({ textarea }: Terminal): void {
   textarea?.dispatchEvent(new FocusEvent("blur"));
 }
 
+let font = "";
+
 export function monospace(): string {
-  return getComputedStyle(document.documentElement).getPropertyValue("--font-mono").trim() || "monospace";
+  return (font ||= getComputedStyle(document.documentElement).getPropertyValue("--font-mono").trim() || "monospace");
 }
 
 const letters = new Map<number, { width: number; height: number }>();
