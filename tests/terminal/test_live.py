@@ -366,6 +366,21 @@ async def test_screens_that_are_closed_do_not_hinder_the_end(own_screens: Screen
         await one.close()
 
 
+async def test_a_terminal_without_a_screen_is_bytes(own_screens: Screens) -> None:
+    await own_screens.close()
+    source = Source()
+    terminal = Terminal(row(), own_screens, controls=source)
+    glass = Glass(terminal)
+    terminal.take(ANN)
+    terminal.input(ANN, Press(key=Key(name="ArrowUp")))
+    terminal.output(b"hello")
+    await glass.shows("hello")
+    await terminal.end(Exit(code=0))
+    await glass.end()
+    assert (source.written, terminal.text(), glass.kinds[-1]) == (b"\x1b[A", "hello", "exit")
+    assert "not emulated yet" in terminal.notices[0]
+
+
 # -- without a screen until somebody looks --------------------------------------------------------------
 
 

@@ -74,7 +74,14 @@ class Terminal:
         self._ending = asyncio.Lock()
         self._closed = False  # neither output nor input any more
         if eager:
+            self._open_screen()
+
+    def _open_screen(self) -> None:
+        """A program is worth more than its screen: without one, its bytes must do."""
+        try:
             self._display.screen()
+        except OstlerError as error:
+            self._display.notices.append(f"not emulated yet: {error}")
 
     @property
     def log(self) -> ByteLog:
