@@ -340,8 +340,11 @@ async def test_secrets_reach_neither_viewers_nor_files(stable: Stable) -> None:
     secret = "sk-hidden-0123456789abcdef"
     async with stable.ostler(MY_API_KEY=secret) as o:
         session = await session_of(o, stable.folder)
-        row = (await o.terminals.open(session.id, ["sh", "-c", "echo $MY_API_KEY", "x", secret])).row
-        await ended(o, row.id)
+        row = (
+            await o.terminals.open(session.id, ["sh", "-c", "echo $MY_API_KEY; test $1 = $MY_API_KEY", "x", secret])
+        ).row
+        assert secret not in "".join(row.argv)
+        assert (await ended(o, row.id)).exit == Exit(code=0)
         assert await o.terminals.text(row.id) == "*" * len(secret) + "\n"
         assert secret not in "".join(o.store.terminal(row.id).argv)
     assert not [path for path in stable.state.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]

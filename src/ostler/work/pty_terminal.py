@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -46,19 +46,18 @@ class PtyTerminal:
     async def start(
         cls,
         row: TerminalRow,
+        argv: Sequence[str],
         *,
         warden: Warden,
         env: Mapping[str, str],
-        mark: str,
         store: Store,
         screens: Screens,
         cast: CastWriter,
         redactor: Redactor,
     ) -> "PtyTerminal":
         """Spawns the program of a row that is stored already. Raises what `Warden.spawn` raises."""
-        process = await warden.spawn(
-            row.argv, cwd=row.folder, env=env, mark=mark, stdin=None, tty=Size(row.cols, row.rows), keep_stdin=True
-        )
+        size, mark = Size(row.cols, row.rows), row.turn or row.id
+        process = await warden.spawn(argv, cwd=row.folder, env=env, mark=mark, stdin=None, tty=size, keep_stdin=True)
         return cls(replace(row, pid=process.pid), Pty(process), store, screens, cast, redactor)
 
     @property

@@ -34,7 +34,7 @@ class Ask(NamedTuple):
     row: TerminalRow
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class Asked(Struct, frozen=True, kw_only=True):
     """A request to view."""
 
     terminal: str
@@ -54,9 +54,9 @@ Rest = Callable[[TerminalRow], Awaitable[tuple[TerminalRow, Snapshot | None]]]
 async def remote_view(ask: Ask, author: Author, rights: Rights, offset: int | None, rest: Rest) -> "RemoteViewing":
     """Raises what the owner says, or `crashed` when it does not answer. `rest` is asked when it is gone."""
     reader, writer = await connected(ask.owner, _HIGH)
-    wanted = Wanted(terminal=ask.row.id, author=author, rights=rights, offset=offset)
+    request = Asked(terminal=ask.row.id, author=author, rights=rights, offset=offset)
     try:
-        await asked(ask.owner, to_builtins(wanted), reader, writer)
+        await asked(ask.owner, to_builtins(request), reader, writer)
     except BaseException:
         writer.close()
         raise

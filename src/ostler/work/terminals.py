@@ -1,41 +1,27 @@
 """Terminals of all sessions, wherever they live: in this process, in another one, or only on disk any more."""
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import convert, structs, to_builtins
 
 from ostler.errors import OstlerError
-from ostler.store import Redactor
 from ostler.store.watch import Watch
 from ostler.terminal.lease import Author
 from ostler.terminal.live import Terminal
-from ostler.terminal.policy import clamp
 from ostler.terminal.screen_words import Snapshot
 from ostler.terminal.viewing import Input, Rights, Viewing
 from ostler.words import Owner, Session, TerminalRow
 from ostler.work.ended import EndedTerminal
-from ostler.work.environment import secrets
 from ostler.work.follow import Followed, Following
 from ostler.work.owner import alive, ask_owner
-from ostler.work.prepare import check_folder
+from ostler.work.programs import Programs, Wanted
 from ostler.work.pty_terminal import PtyTerminal
-from ostler.work.remote import Ask, Wanted, remote_view, serve_view
-from ostler.work.terminal_recording import new_recording, recording_path, remove_files
-from ostler.work.terminal_rows import (
-    check_command,
-    checked_name,
-    environment,
-    free_name,
-    new_terminal_id,
-)
+from ostler.work.remote import Ask, Asked, remote_view, serve_view
 
 if TYPE_CHECKING:
     from ostler.work.ostler import Ostler
-
-_NAMES = 20  # how often a free name is looked for while others take them
 
 
 class Here(Protocol):
@@ -54,10 +40,8 @@ class Terminals:
     def __init__(self, ostler: "Ostler") -> None:
         self._ostler = ostler
         self._store = ostler.store
-        self._programs: dict[str, PtyTerminal] = {}
-        self._starting: dict[str, asyncio.Event] = {}  # rows are stored before there is anything to see
+        self._programs = Programs(ostler)
         self._followed = Followed(self)
-        self._closed = False
 
     # -- opening -----------------------------------------------------------------------------------------
 
@@ -79,78 +63,13 @@ class Terminals:
         Raises `not_found` (session, folder), `missing` (command), `bad_request`, `exists` (a live one of that
         name), `too_many`; then nothing is left behind.
         """
-        if self._closed:
-            raise OstlerError("bad_request", "ostler is closing, nothing can be opened any more")
+        wanted = Wanted(argv, folder=folder, env=env or {}, cols=cols, rows=rows, name=name, turn=turn)
         owner = self._session(session)
-        variables = environment(self._ostler.setup.environ, env or {})
-        where = check_folder(folder or owner.folder)
-        check_command(argv, where, variables)
-        width, height = clamp(cols, rows)
-        redactor = Redactor(secrets(self._ostler.setup.environ, variables, self._ostler.settings.redact))
-        row = TerminalRow(
-            id=new_terminal_id(lambda id: self._store.terminal(id) is not None),
-            session=owner.id,
-            name="",
-            source="pty",
-            cols=width,
-            rows=height,
-            created_at=time.time(),
-            argv=tuple(argv),
-            folder=where,
-            turn=turn,
-            typing=True,
-            owner=self._ostler.desk.id,
-        )
-        row = structs.replace(row, recording=str(recording_path(self._store.folder, row)))
-        self._starting[row.id] = asyncio.Event()
-        try:
-            program = await self._start(await self._add(row, name, redactor), variables, redactor)
-        except BaseException:
-            await asyncio.shield(self._forget(row))
-            raise
-        finally:
-            self._starting.pop(row.id).set()
+        await self._settle(self._store.terminals(owner.id, live=True))
+        program = await self._programs.open(owner, wanted)
         if primary:
-            await self.set_primary(owner.id, row.id)
+            await self.set_primary(owner.id, program.row.id)
         return program.terminal
-
-    async def _add(self, row: TerminalRow, name: str | None, redactor: Redactor) -> TerminalRow:
-        """Commits the row before anything is spawned, under that name or under a free one."""
-        await self._settle(self._store.terminals(row.session, live=True))
-        for _ in range(_NAMES):
-            taken = {other.name for other in self._store.terminals(row.session, live=True)}
-            row = structs.replace(row, name=checked_name(name) if name is not None else free_name(row.argv, taken))
-            try:
-                await self._store.add_terminal(redactor.clean(row), self._ostler.settings.terminals)
-                return row
-            except OstlerError as error:
-                if error.kind != "exists" or name is not None:
-                    raise
-        raise OstlerError("exists", f"no free name for a terminal in session {row.session}", "Give one")
-
-    async def _start(self, row: TerminalRow, env: Mapping[str, str], redactor: Redactor) -> PtyTerminal:
-        cast = new_recording(row, self._ostler.settings.recording_mb)
-        try:
-            program = await PtyTerminal.start(
-                row,
-                warden=await self._ostler.warden(),
-                env=env,
-                mark=row.turn or row.id,
-                store=self._store,
-                screens=self._ostler.screens,
-                cast=cast,
-                redactor=redactor,
-            )
-        except BaseException:
-            cast.close()
-            raise
-        self._programs[row.id] = program
-        program.done.add_done_callback(lambda _: self._programs.pop(row.id, None))
-        return program
-
-    async def _forget(self, row: TerminalRow) -> None:
-        await self._store.remove_terminal(row.id)
-        remove_files(row)
 
     # -- finding -----------------------------------------------------------------------------------------
 
@@ -207,7 +126,7 @@ class Terminals:
         return structs.replace(row, state="ended") if self._orphaned(row) else row
 
     def _orphaned(self, row: TerminalRow) -> bool:
-        known = row.id in self._starting or self._here(row.id) is not None
+        known = self._programs.starts(row.id) or self._here(row.id) is not None
         return row.state == "live" and not known and self._owner(row) is None
 
     def _owner(self, row: TerminalRow) -> Owner | None:
@@ -222,12 +141,13 @@ class Terminals:
 
     def program(self, id: str) -> PtyTerminal:
         """One that runs in this process."""
-        return self._programs[id]
+        program = self._programs.get(id)
+        assert program is not None
+        return program
 
     async def _at_hand(self, id: str) -> Here | None:
         """The same, also of one that is just being started."""
-        if starting := self._starting.get(id):
-            await starting.wait()
+        await self._programs.started(id)
         return self._here(id)
 
     async def _settle(self, rows: Sequence[TerminalRow]) -> None:
@@ -260,8 +180,11 @@ class Terminals:
 
     async def text(self, id: str, limit: int | None = None) -> str:
         """The last output as plain text."""
-        if here := await self._at_hand(id):
+        here = await self._at_hand(id)
+        if here is not None and here.row.state == "live":
             return here.terminal.text(limit)
+        if here is not None:  # its log is gone, its recording is whole
+            return await EndedTerminal(here.row, self._ostler.screens).text(limit)
         reply = await self._asked(id, "text", limit=limit)
         return str(reply["text"]) if reply else await self._ended(id).text(limit)
 
@@ -298,7 +221,7 @@ class Terminals:
         """Ends it if it lives, and removes it with its recording."""
         row = self.get(id)
         await self.kill(id)
-        await self._forget(row)
+        await self._programs.forget(row)
 
     async def close_all(self, session: str) -> None:
         """Ends every program in the session's terminals."""
@@ -308,12 +231,8 @@ class Terminals:
 
     async def close(self) -> None:
         """Ends everything of this process."""
-        self._closed = True
         await self._followed.close()
-        for starting in list(self._starting.values()):
-            await starting.wait()
-        programs = list(self._programs.values())
-        await asyncio.gather(*(program.kill() for program in programs), return_exceptions=True)
+        await self._programs.close()
 
     # -- other processes ---------------------------------------------------------------------------------
 
@@ -381,9 +300,9 @@ class Terminals:
 
     async def serve(self, request: dict[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """A viewer in another ostler process."""
-        wanted = convert(request, Wanted)
-        here = await self.local(wanted.terminal)
-        await serve_view(here.terminal.view(wanted.author, wanted.rights, wanted.offset), reader, writer)
+        asked = convert(request, Asked)
+        here = await self.local(asked.terminal)
+        await serve_view(here.terminal.view(asked.author, asked.rights, asked.offset), reader, writer)
 
     async def local(self, id: str) -> Here:
         """Raises `not_found` for one that does not live in this process."""
