@@ -111,6 +111,10 @@ def test_a_watcher_sees_the_same_and_changes_nothing(seat: Seat, visit: Visit) -
     watcher.wait("still-3")
     assert "nothing" not in seat.text()
     assert seat.size == size
+    seat.run("printf '\\e[?1000h'; echo mouse-$((3 + 1))", "mouse-4")
+    watcher.wait("mouse-4")
+    expect(seat.page.locator(f"{FRONT} .xterm.enable-mouse-events")).to_have_count(1)
+    expect(other.page.locator(f"{FRONT} .xterm.enable-mouse-events")).to_have_count(0)  # a reader selects text
 
 
 def test_the_keyboard_is_taken_over_and_handed_back(seat: Seat, visit: Visit) -> None:
@@ -277,6 +281,29 @@ def test_in_a_terminal_every_key_is_the_programs_but_for_the_chords(seat: Seat) 
     assert "$ n?/t" not in seat.text()
 
 
+def test_an_input_method_types_what_it_made_of_the_keys(seat: Seat) -> None:
+    seat.type("cat")
+    tool = seat.page.context.new_cdp_session(seat.page)
+    for text in ("に", "にほ", "日本"):
+        tool.send("Input.imeSetComposition", {"text": text, "selectionStart": len(text), "selectionEnd": len(text)})
+    tool.send("Input.insertText", {"text": "日本"})
+    seat.wait("日本")
+    seat.page.keyboard.insert_text("🐎")
+    seat.page.keyboard.press("Enter")
+    seat.wait("\n日本🐎\n日本🐎")
+
+
+def test_a_screen_reader_is_given_the_rows_as_text(seat: Seat) -> None:
+    seat.run("echo aloud-$((2 * 12))", "aloud-24")
+    seat.page.keyboard.press("Control+Shift+.")
+    seat.page.keyboard.press("g")
+    seat.page.keyboard.press("a")
+    expect(seat.page.locator(f"{FRONT} .xterm-accessibility-tree")).to_contain_text("aloud-24")
+    seat.page.keyboard.press("g")
+    seat.page.keyboard.press("a")
+    expect(seat.page.locator(f"{FRONT} .xterm-accessibility-tree")).to_have_count(0)
+
+
 def test_a_paste_is_one_piece_and_a_program_cannot_reach_the_clipboard(seat: Seat) -> None:
     seat.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     seat.page.evaluate("navigator.clipboard.writeText('echo one\\necho two')")
@@ -363,6 +390,9 @@ def test_the_end_of_a_program_is_told_and_its_screen_stays(seat: Seat) -> None:
     seat.page.reload()
     seat.page.wait_for_selector(FRONT)
     seat.wait("last-18", id)
+    seat.page.goto(f"{seat.reader.server.url}/#/grid")
+    seat.page.click(f".tile[data-terminal='{id}'] >> text=Replay")
+    seat.wait("last-18", f"{id}:recording")
 
 
 def test_ending_a_program_takes_two_presses(seat: Seat) -> None:

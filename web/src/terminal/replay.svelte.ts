@@ -8,6 +8,9 @@ export const SPEEDS = [0.5, 1, 2, 4, 8];
 export const IDLE_LIMITS = [0, 1, 3]; // seconds a pause may last while playing; 0: as long as it was
 const CHUNK = 500_000; // characters given to the screen at once
 
+/** Terminals whose recording is to play as soon as they are shown. */
+export const wished = new Set<string>();
+
 export class Replay implements Source {
   at = $state(0); // seconds since the start
   playing = $state(false);
