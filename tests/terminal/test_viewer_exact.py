@@ -1,6 +1,8 @@
 """Whatever a terminal prints and whatever happens to its viewers: in the end they show what the terminal shows."""
 
 import asyncio
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -61,8 +63,9 @@ steps = st.one_of(
 class Play:
     """A terminal with two places for viewers, who come and go."""
 
-    def __init__(self, terminal: Terminal) -> None:
-        self.terminal = terminal
+    def __init__(self, screens: Screens) -> None:
+        self.screens = screens
+        self.terminal = terminal = Terminal(row(), screens, controls=Source())
         self.places: list[Glass | None] = [Glass(terminal), None]
         self.gone: list[Glass | None] = [None, None]
         self.reader = Reader(terminal.subscribe(buffer=2, snapshot_every=5))
@@ -104,6 +107,9 @@ class Play:
                 for _ in range(count):
                     with suppress(TimeoutError):
                         await self.reader.read(within=0.02)
+            case "kill", _:
+                for pid in self.screens.pids:
+                    os.kill(pid, signal.SIGKILL)
             case "refresh", place:
                 if glass := self.places[place]:
                     glass.say(Refresh())
@@ -146,7 +152,7 @@ class Play:
 
 
 @pytest.fixture(scope="module")
-def stage() -> Iterator[tuple[asyncio.Runner, Screens]]:
+def stage() -> Iterator["Stage"]:
     """One loop and one screen process for all of it: starting them takes longer than a play."""
     with asyncio.Runner() as runner:
 
@@ -158,17 +164,27 @@ def stage() -> Iterator[tuple[asyncio.Runner, Screens]]:
         runner.run(screens.close())
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+Stage = tuple[asyncio.Runner, Screens]
+Script = list[tuple[str, Any]]
+thorough = settings(deadline=None, suppress_health_check=list(HealthCheck))
+
+
+async def play(screens: Screens, script: Script) -> None:
+    game = Play(screens)
+    for what, how in script:
+        await game.do(what, how)
+    await game.end()
+
+
+@settings(thorough, max_examples=50)
 @given(script=st.lists(steps, min_size=1, max_size=30))
-def test_viewers_show_what_the_terminal_shows(
-    stage: tuple[asyncio.Runner, Screens], script: list[tuple[str, Any]]
-) -> None:
+def test_viewers_show_what_the_terminal_shows(stage: Stage, script: Script) -> None:
     runner, screens = stage
+    runner.run(play(screens, script))
 
-    async def play() -> None:
-        game = Play(Terminal(row(), screens, controls=Source()))
-        for what, how in script:
-            await game.do(what, how)
-        await game.end()
 
-    runner.run(play())
+@settings(thorough, max_examples=12)
+@given(script=st.lists(steps | st.just(("kill", None)), min_size=8, max_size=30))
+def test_also_when_the_screen_process_is_killed(stage: Stage, script: Script) -> None:
+    runner, screens = stage
+    runner.run(play(screens, script))

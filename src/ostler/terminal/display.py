@@ -215,7 +215,9 @@ class Display:
     async def _shot(self, history: bool) -> Shot:
         resizes = self.resizes
         try:
-            shot = shot_of(await self.snapshot(history), resizes, history)
+            found = await self.snapshot(history)
+            resizes = self._resizes_in(found, resizes)
+            shot = shot_of(found, resizes, history)
         except OstlerError as error:
             self.notices.append(f"no snapshot: {error}")
             shot = self._blank()
@@ -224,6 +226,25 @@ class Display:
         elif self.sure_at is None and resizes == self.resizes:
             self.sure_at = shot.shown.offset
         return shot
+
+    def _resizes_in(self, snapshot: Snapshot, asked: int) -> int:
+        """How many resizes it has seen: those before it was asked for, and more if it was asked for anew because
+        the screen process died meanwhile. In doubt fewer: one that is told again does no harm.
+        """
+        count = asked
+        while (resize := self.resize_after(count)) and resize.offset < snapshot.offset:
+            count += 1
+        likely = count
+        while self._size_after(likely) != (snapshot.cols, snapshot.rows):
+            resize = self.resize_after(likely)
+            if not resize or resize.offset > snapshot.offset:
+                return count
+            likely += 1
+        return likely
+
+    def _size_after(self, count: int) -> Size:
+        resize = self.resize_after(count - 1)
+        return resize.size if resize else self._first_size
 
     def _blank(self) -> Shot:
         """An empty screen, from which on the last bytes of the log are shown."""
