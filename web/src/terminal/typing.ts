@@ -28,6 +28,8 @@ export class Typing {
   /** Modifiers chosen on the row of keys, for the next key. */
   sticky: Mod[] = [];
   unstick: () => void = () => {};
+  /** Enter is about to be sent. */
+  entered: () => void = () => {};
   #term: Terminal;
   #wishes: Wishes;
   #down = new Map<string, string>(); // code → name of keys that were sent and not let go yet
@@ -98,6 +100,7 @@ export class Typing {
 
   #send(key: KeyPress, keyboard = this.#wishes.keyboard()): void {
     if (!keyboard) return;
+    if (key.name === "Enter") this.entered();
     const mods = [...new Set([...(key.mods ?? []), ...this.sticky])];
     keyboard.key(mods.length > 0 ? { ...key, mods } : key);
     this.#spend();
