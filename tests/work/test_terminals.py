@@ -180,10 +180,10 @@ async def test_typing_needs_the_lease_and_reaches_the_program(ostler: Ostler, se
 
 
 async def test_killing_ends_the_whole_tree_and_keeps_the_terminal(ostler: Ostler, session: Session) -> None:
-    script = "trap '' HUP; sleep 601 & sleep 602 & echo up; wait"
+    script = "trap '' HUP; sleep 601 & sleep 602 & echo up; exec sleep 603"
     id = (await ostler.terminals.open(session.id, ["bash", "-c", script])).row.id
     await shows(ostler, id, "up")
-    assert len(tree.marked(id)) == 3
+    await until(lambda: len(tree.marked(id)) == 3)
     await ostler.terminals.kill(id)
     assert tree.marked(id) == []
     row = ostler.terminals.get(id)
