@@ -75,6 +75,7 @@ async def _serve(
             serves = Serves(pid=os.getpid(), port=listening.port, url=url, started_at=time.time())
             lock.write(serves)
             ready(serves)
+            ostler.screens.warm()  # the first terminal need not wait for its emulator
             await _first(running, stop)
 
 
