@@ -35,8 +35,8 @@ def test_a_shell_in_the_users_terminal(terminal: Any, shell: Shell) -> None:
     bash.resize(77, 31)
     bash.type(b"stty size; echo $((6*8))x\r")
     bash.until(b"48x")
-    bash.type(b"sleep 600\r")
-    bash.until(b"sleep 600")
+    bash.type(b"sh -c 'echo up$((1)); exec sleep 600'\r")
+    bash.until(b"up1")
     rows = json.loads(shell("terminals", "--json").stdout)
     assert [(row["name"], row["state"], row["typing"]) for row in rows] == [("bash", "live", True)]
     bash.type(b"\x03")
