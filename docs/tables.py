@@ -11,6 +11,7 @@ import click
 
 from ostler.agents import AGENTS
 from ostler.cli import COMMANDS, cli
+from ostler.errors import KINDS
 from ostler.work.probe import abilities_table, access_table, table
 
 ROOT = Path(__file__).parent.parent
@@ -28,9 +29,28 @@ def flags(command: str) -> str:
     return table(["flag", "what it does"], [[f"`{name}`", text] for name, text in filter(None, records)])
 
 
+def routes() -> str:
+    """The routes of the server, as its OpenAPI document has them."""
+    from ostler.server.app import litestar_of
+    from ostler.server.openapi import document, routes_table
+
+    given = ("ostler", "people", "metrics", "about", "uploads", "terminal_commands", "watcher", "reports")
+    return table(["route", "right", "what it does"], routes_table(document(litestar_of(**dict.fromkeys(given)), "")))
+
+
+def statuses() -> str:
+    """What each kind of error is over HTTP."""
+    kinds: dict[int, list[str]] = {}
+    for kind, codes in KINDS.items():
+        kinds.setdefault(codes.http, []).append(f"`{kind}`")
+    return table(["status", "kinds"], [[str(status), ", ".join(names)] for status, names in sorted(kinds.items())])
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "abilities": lambda: abilities_table(list(AGENTS.values())),
     "access": lambda: access_table(list(AGENTS.values())),
+    "routes": routes,
+    "statuses": statuses,
     **{f"flags-{name}": lambda name=name: flags(name) for name in COMMANDS},  # type: ignore[misc]
 }
 

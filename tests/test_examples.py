@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -73,8 +74,18 @@ script: It keeps a stable.
     assert (code, out, err) == (0, expected, "")
 
 
+def test_serve(tmp_path: Path) -> None:
+    """What `make run` does: a server, a turn at work in it, a terminal, a link; and nothing of it is left."""
+    code, out, err = run(tmp_path, str(EXAMPLES / "serve.py"), "--once", TMPDIR=str(tmp_path))
+    assert (code, err) == (0, "")
+    link = re.search(r"open   http://127\.0\.0\.1:(\d+)/#t=\S+", out)
+    assert link, out
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", int(link[1]))) != 0
+    assert list(tmp_path.glob("ostler-demo-*")) == []
+
+
 def test_first_turn(tmp_path: Path) -> None:
-    """What `make run` does."""
     code, out, err = run(tmp_path, str(EXAMPLES / "first_turn.py"), OSTLER_ONLY="script", TMPDIR=str(tmp_path))
     assert (code, err) == (0, "")
     assert [line for line in ("✓ done", "1 file changed", "What to try next") if line not in out] == []
@@ -88,6 +99,6 @@ def test_the_example_tests_pass(tmp_path: Path) -> None:
 
 def test_every_example_is_told_and_tested() -> None:
     programs = {path.name for path in EXAMPLES.glob("*.py")}
-    assert programs == {*EXPECTED, "fallback.py", "first_turn.py", "test_your_code.py"}
+    assert programs == {*EXPECTED, "fallback.py", "first_turn.py", "serve.py", "test_your_code.py"}
     text = (EXAMPLES / "README.md").read_text()
     assert [name for name in programs if f"[{name}]({name})" not in text] == []

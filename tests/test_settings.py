@@ -138,6 +138,9 @@ def test_every_field_can_be_set(place: Place) -> None:
         ttl_days = 7.5
         config = "private"
         lean = true
+        terminals = 3
+        recording_mb = 0.5
+        port = 8080
         [models]
         "gpt-*" = "cursor"
         [env]
@@ -180,6 +183,9 @@ def test_every_field_can_be_set(place: Place) -> None:
         ttl_days=7.5,
         config="private",
         lean=True,
+        terminals=3,
+        recording_mb=0.5,
+        port=8080,
         models={"gpt-*": "cursor"},
         env={"CI": "1"},
         commands={
@@ -224,6 +230,9 @@ def test_every_variable(place: Place) -> None:
         "OSTLER_TTL_DAYS": "3",
         "OSTLER_CONFIG": "private",
         "OSTLER_LEAN": "1",
+        "OSTLER_TERMINALS": "4",
+        "OSTLER_RECORDING_MB": "1.5",
+        "OSTLER_PORT": "8081",
         "OSTLER_ONLY": "script",
         "OSTLER_SCENARIO": "s.toml",
     }
@@ -240,6 +249,9 @@ def test_every_variable(place: Place) -> None:
         ttl_days=3.0,
         config="private",
         lean=True,
+        terminals=4,
+        recording_mb=1.5,
+        port=8081,
         only="script",
         scenario=os.path.abspath("s.toml"),
         home=f"{place.project}/.ostler",
@@ -285,6 +297,10 @@ def test_every_variable(place: Place) -> None:
         ('[env]\nA = "\\u0000"', 2, "env.A: it contains a NUL character", ""),
         ("ttl_days = 0", 1, "ttl_days: it must be more than 0", ""),
         ("ttl_days = nan", 1, "ttl_days: it must be more than 0", ""),
+        ("terminals = 0", 1, "terminals: it must be more than 0", ""),
+        ("recording_mb = -1", 1, "recording_mb: it must be more than 0", ""),
+        ("port = 65536", 1, "port: a port is a number from 1 to 65535, or 0 for any", ""),
+        ("port = -1", 1, "port: a port is a number from 1 to 65535, or 0 for any", ""),
         ("state = ''", 1, "state: it is empty", ""),
         ("[profiles.p]\n\ndone_pattern = '('", 3, "profiles.p.done_pattern: this is no regular expression", ""),
         ("a = 1\nb = = 2", 2, "Invalid value", "Mend that line: the file is TOML"),
@@ -318,6 +334,8 @@ def test_not_utf8(place: Place) -> None:
         ("OSTLER_ACCESS", "all", "OSTLER_ACCESS: access: 'all' is none of read, write, full"),
         ("OSTLER_LEAN", "maybe", "OSTLER_LEAN: lean: 'maybe' is neither 1 nor 0"),
         ("OSTLER_TTL_DAYS", "week", "OSTLER_TTL_DAYS: ttl_days: 'week' is no number"),
+        ("OSTLER_TERMINALS", "many", "OSTLER_TERMINALS: terminals: 'many' is no number"),
+        ("OSTLER_PORT", "http", "OSTLER_PORT: port: 'http' is no number"),
         ("OSTLER_TTL_DAYS", "-1", "OSTLER_TTL_DAYS: ttl_days: it must be more than 0"),
         (
             "OSTLER_TIMEOUT",
@@ -450,8 +468,9 @@ def test_every_key_is_judged(place: Place) -> None:
     path = place.ostler_toml(_uncommented(template()).replace('access = "read"', 'access = "full"'))
     (notice,) = place.load(trusted=False).notices
     assert notice == (
-        f"{path} is not trusted: access, tools_allowed, env_pass, env, state, ttl_days, config, lean, loose, commands, "
-        "profiles.reviewer.access, profiles.reviewer.tools_allowed ignored. Read it, then run `ostler trust`"
+        f"{path} is not trusted: access, tools_allowed, env_pass, env, state, ttl_days, config, lean, loose, "
+        "terminals, recording_mb, port, commands, profiles.reviewer.access, profiles.reviewer.tools_allowed ignored. "
+        "Read it, then run `ostler trust`"
     )
 
 

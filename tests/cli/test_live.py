@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
-from ostler.cli.lines import Story
 from ostler.cli.live import EventsView, LiveView, PlainView, ResultView, json_text
 from ostler.words import (
     AnyEvent,
@@ -25,6 +24,7 @@ from ostler.words import (
     Usage,
     UsageReport,
 )
+from ostler.work.lines import Story
 
 EVENTS: tuple[AnyEvent, ...] = (
     Started(seq=1, agent="claude", model="opus", folder="/p"),

@@ -1,5 +1,6 @@
 """Real CLIs against the scripted model: a fresh HOME, dummy keys, and a network of loopback only."""
 
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -49,6 +50,9 @@ def yard(agent: str, request: pytest.FixtureRequest) -> Iterator[Yard]:
     with ScriptedModel(scenario="text") as model:
         yield Yard(agent, base, model, permissive)
     shutil.rmtree(base, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        # codex's sandbox leaves this empty mount point, which would make of all of /tmp one project.
+        Path("/tmp/.git").rmdir()
 
 
 @pytest.fixture

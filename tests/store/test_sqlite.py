@@ -282,6 +282,7 @@ async def test_a_second_prompt_is_busy_or_queued(store: Store, make: SimpleNames
         ("t3", "queued"),
     ]
     assert await store.claim_turn("t2", "me") is None  # t1 runs
+    assert store.next_turn("k3") == "t1"
     await store.append("k3", make.texts(1, 4))
     await store.end_turn("t1", last=[make.ended(5)], envelope=make.envelope("t1"))
     assert store.session("k3").state == "queued"
@@ -289,6 +290,7 @@ async def test_a_second_prompt_is_busy_or_queued(store: Store, make: SimpleNames
         await store.begin_turn(make.row("t4"))  # nobody overtakes the queue
     assert caught.value.kind == "busy"
     assert await store.claim_turn("t3", "me") is None  # t2 is older
+    assert (store.next_turn("k3"), store.next_turn("nobody")) == ("t2", None)
     assert await store.claim_turn("t2", "me") == 6
     assert await store.claim_turn("t2", "me") is None
     assert (store.turn("t2").state, store.turn("t2").owner) == ("starting", "me")

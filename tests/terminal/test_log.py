@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ostler.errors import OstlerError
-from ostler.terminal.log import LOOK, ByteLog
+from ostler.terminal.log import LOOK, ByteLog, unfinished
 
 
 def log_of(*pieces, limit=1 << 20):
@@ -143,3 +143,32 @@ def test_a_flood_costs_no_more_memory_than_the_limit():
         tracemalloc.stop()
     assert log.end == 6 + 320 * len(chunk)
     assert log.read(log.end - 256) == (log.end - 256, bytes(range(256)))
+
+
+def test_forgetting_keeps_the_offsets():
+    log = ByteLog(100)
+    log.append(b"x" * 250)
+    log.forget()
+    assert (log.start, log.end, log.read(0), log.cut(10)) == (250, 250, (250, b""), 250)
+    log.append(b"y\x1b[1m")
+    assert (log.start, log.read(0), log.cut(252)) == (250, (250, b"y\x1b[1m"), 255)
+
+
+@pytest.mark.parametrize(
+    ("data", "count"),
+    [
+        (b"", 0),
+        (b"a", 0),
+        ("ż".encode(), 0),
+        ("🐢".encode(), 0),
+        *(("a🐢".encode()[: 1 + cut], cut) for cut in (1, 2, 3)),
+        ("漢".encode()[:2], 2),
+        (b"\xc5", 1),
+        (b"\xff", 0),
+        (b"\xc0", 0),
+        (b"\x80\x80\x80\x80", 0),
+        (b"\xc5a", 0),
+    ],
+)
+def test_half_a_character_at_the_end(data, count):
+    assert unfinished(data) == count

@@ -4,10 +4,12 @@ import asyncio
 import base64
 import json
 import os
+import resource
 import select
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,8 @@ import ostler
 from ostler.errors import OstlerError
 from ostler.terminal.log import ByteLog
 from ostler.terminal.screen import Screen, Screens
-from ostler.terminal.screen_words import Facts, Limits, Snapshot, Update
+from ostler.terminal.screen_follow import Followers
+from ostler.terminal.screen_words import Cursor, Facts, Limits, Modes, Row, Snapshot, Update
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 
@@ -106,14 +109,55 @@ async def test_a_slow_follower_gets_one_merged_update(screens: Screens) -> None:
     assert tuple(rows[y] for y in range(24)) == shot.styled
 
 
+async def test_facts_do_not_wait_for_a_change_of_the_screen() -> None:
+    followers = Followers()
+    updates = followers.add(lambda: None)
+    followers.tell(Facts(title="early"))
+    followers.update(Update(0, 5, 80, 24, (Row(0, "x", "x"),), Cursor(), Modes(), whole=True))
+    first = await anext(updates)
+    followers.tell(Facts(bells=1, offset=6))
+    async with asyncio.timeout(10):
+        then = await anext(updates)
+    assert (first.seq, first.facts, first.whole) == (1, Facts(title="early"), True)
+    assert (then.seq, then.facts, then.changed, then.whole) == (2, Facts(bells=1, offset=6), (), False)
+    followers.tell(Facts(bells=2))
+    followers.update(Update(0, 7, 80, 24, (Row(1, "y", "y"),), Cursor(), Modes()))
+    followers.end()
+    assert [(update.facts.bells, update.offset) async for update in updates] == [(2, 7)]
+
+
 async def test_facts_and_replies_in_stream_order(screens: Screens) -> None:
     terminal = Terminal(screens)
     terminal.feed(b"\x1b]7501;?\x1b\\\x1b[c")
     terminal.feed(b"\x1b[6n\x1b]2;title\x07\x07")
     shot = await terminal.screen.snapshot()
     assert b"".join(terminal.replies) == b"\x1b]7501;?ostler\x1b\\\x1b[?62;22c\x1b[1;1R"
-    assert terminal.told == [Facts(bells=1, title="title")]
+    assert terminal.told == [Facts(bells=1, title="title", offset=terminal.log.end)]
     assert shot.title == "title"
+
+
+async def test_modes_are_told_whether_watched_or_not(screens: Screens) -> None:
+    terminal = Terminal(screens)
+    assert terminal.screen.modes == Modes()
+    for data in (b"plain", b"\x1b[?1049h\x1b[?2026h\x1b[>5u", b"\x1b[?2026lframe", b"\x1b[?1049", b"l"):
+        terminal.feed(data)
+        await terminal.screen.snapshot()
+    within, after = Modes(alternate=True, kitty=5), Modes()  # each screen has kitty flags of its own
+    assert terminal.told == [Facts(modes=within, offset=26), Facts(modes=after, offset=terminal.log.end)]
+    assert terminal.screen.modes == after
+
+
+async def test_modes_over_a_crash(screens: Screens) -> None:
+    terminal = Terminal(screens)
+    terminal.feed(b"\x1b[?1h")
+    await terminal.screen.snapshot()
+    os.kill(screens.pids[0], signal.SIGKILL)
+    shot = await terminal.screen.snapshot()
+    terminal.feed(b"\x1b[?2004h")
+    await terminal.screen.snapshot()
+    first, then = Modes(application_cursor=True), Modes(application_cursor=True, bracketed_paste=True)
+    assert [facts.modes for facts in terminal.told] == [first, then]
+    assert (shot.modes, terminal.screen.modes) == (first, then)
 
 
 async def test_resize_comes_after_what_was_fed_before(screens: Screens) -> None:
@@ -157,6 +201,16 @@ async def test_screens_are_spread_over_processes() -> None:
     assert [shot.text[0] for shot in shots] == ["0", "1", "2", "3", "4"]
     assert len(screens.pids) == 3
     await screens.close()
+
+
+async def test_a_process_started_ahead_is_used(screens: Screens) -> None:
+    screens.warm()
+    screens.warm()
+    pids = screens.pids
+    terminal = Terminal(screens)
+    terminal.feed(b"warm")
+    assert (await terminal.screen.snapshot()).text[0] == "warm"
+    assert (len(pids), screens.pids) == (1, pids)
 
 
 async def test_a_log_that_was_overrun_is_told(screens: Screens) -> None:
@@ -208,7 +262,7 @@ async def test_replies_are_given_once_over_a_crash(screens: Screens) -> None:
     os.kill(screens.pids[0], signal.SIGKILL)
     terminal.feed(b"\x1b[5n")
     await terminal.screen.snapshot()
-    assert (terminal.replies, terminal.told) == ([b"\x1b[?62;22c", b"\x1b[0n"], [Facts(bells=1)])
+    assert (terminal.replies, terminal.told) == ([b"\x1b[?62;22c", b"\x1b[0n"], [Facts(bells=1, offset=4)])
 
 
 async def test_a_sequence_that_crashes_the_library(screens: Screens) -> None:
@@ -216,20 +270,127 @@ async def test_a_sequence_that_crashes_the_library(screens: Screens) -> None:
     first, *operations = json.loads((CAPTURES / "terminal/segfault_pyghostty_0.1.3.json").read_text())
     limits = Limits(scrollback_lines=first["line_limit"], min_cols=1, min_rows=1)
     terminal, other = Terminal(screens, first["cols"], first["rows"], limits), Terminal(screens)
+    updates, others = terminal.screen.changes(), other.screen.changes()
     other.feed(b"untouched")
+    data = b""
     for operation in operations:
         if operation["op"] == "resize":
             terminal.screen.resize(operation["cols"], operation["rows"])
         else:
+            data += base64.b64decode(operation["base64"])
             terminal.feed(base64.b64decode(operation["base64"]))
     terminal.screen.resize(80, 24)
     terminal.feed(b"\x1bcafter")
     shot = await terminal.screen.snapshot()
     assert (shot.text[0], shot.offset, shot.cols) == ("after", terminal.log.end, 80)
+    assert terminal.log.read(0) == (0, data + b"\x1bcafter")
     assert terminal.screen.restarts >= 2
     assert ["crashed the emulator twice and were skipped" in notice for notice in terminal.notices] == [True]
     assert (await other.screen.snapshot()).text[0] == "untouched"
-    assert len(screens.pids) == 2  # the one that crashed lives alone now
+    assert (other.notices, len(screens.pids)) == ([], 2)  # the one that crashed lives alone now
+    for screen, followed, rows in ((terminal.screen, updates, shot.styled), (other.screen, others, ("untouched",))):
+        await screen.close()
+        seen: dict[int, str] = {}
+        async for update in followed:
+            apply(seen, update)
+        assert tuple(seen[y] for y in range(len(rows))) == rows
+
+
+def stopped(screens: Screens) -> int:
+    """The process, which does nothing any more."""
+    os.kill(screens.pids[0], signal.SIGSTOP)
+    return screens.pids[0]
+
+
+async def replaced(screens: Screens, pid: int) -> None:
+    while screens.pids in ([], [pid]):
+        await asyncio.sleep(0.001)
+
+
+async def test_who_was_not_at_work_is_not_blamed(screens: Screens) -> None:
+    """Its bytes were on their way each time, but the process died of something else."""
+    terminal = Terminal(screens)
+    await terminal.screen.snapshot()
+    pid = stopped(screens)
+    terminal.feed(b"innocent")
+    for _ in range(4):
+        while terminal.screen.tail.sent < terminal.log.end:
+            await asyncio.sleep(0.001)
+        os.kill(pid, signal.SIGKILL)
+        await replaced(screens, pid)
+        pid = stopped(screens)
+    os.kill(pid, signal.SIGCONT)
+    assert (await terminal.screen.snapshot()).text[0] == "innocent"
+    assert (terminal.notices, terminal.screen.alone, terminal.screen.restarts) == ([], False, 4)
+
+
+async def test_killed_while_idle(screens: Screens) -> None:
+    terminals = [Terminal(screens), Terminal(screens)]
+    for number, terminal in enumerate(terminals):
+        terminal.feed(b"%d" % number)
+    for _ in range(3):
+        shots = [await terminal.screen.snapshot() for terminal in terminals]
+        assert [shot.text[0] for shot in shots] == ["0", "1"]
+        pid = screens.pids[0]
+        os.kill(pid, signal.SIGKILL)
+        await replaced(screens, pid)
+    assert [(terminal.notices, terminal.screen.alone) for terminal in terminals] == [([], False)] * 2
+
+
+@contextmanager
+def no_more_files() -> Iterator[None]:
+    """As many files are open as may be."""
+    free = os.dup(0)
+    os.close(free)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+async def test_no_process_can_be_started_for_a_while() -> None:
+    screens = Screens(look_limit=0.2)
+    terminal = Terminal(screens)
+    terminal.feed(b"kept")
+    updates = terminal.screen.changes()
+    assert (await anext(updates)).changed[0].text == "kept"
+    with no_more_files():
+        os.kill(screens.pids[0], signal.SIGKILL)
+        terminal.feed(b" on")
+        with pytest.raises(OstlerError) as error:
+            await terminal.screen.snapshot()
+        assert (error.value.kind, screens.pids) == ("crashed", [])
+        with pytest.raises(OstlerError) as error:
+            Terminal(screens)
+        assert error.value.kind == "too_many"
+    assert (await anext(updates)).changed[0].text == "kept on"
+    assert len(screens.pids) == 1
+    await screens.close()
+
+
+async def test_closing_while_no_process_can_be_started() -> None:
+    screens = Screens()
+    terminal = Terminal(screens)
+    await terminal.screen.snapshot()
+    with no_more_files():
+        os.kill(screens.pids[0], signal.SIGKILL)
+        while screens.pids:
+            await asyncio.sleep(0.001)
+        await terminal.screen.close()
+        await screens.close()
+
+
+async def test_a_process_that_dies_before_it_begins(screens: Screens, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr("ostler.terminal.screen_link.BOOT", "raise SystemExit(1)")
+        terminal = Terminal(screens)
+        terminal.feed(b"patience")
+        while terminal.screen.restarts < 3:
+            await asyncio.sleep(0.001)
+    assert (await terminal.screen.snapshot()).text[0] == "patience"
+    assert terminal.notices == []
 
 
 async def test_the_same_sequence_is_harmless_within_our_limits(screens: Screens) -> None:

@@ -19,9 +19,15 @@ COMMANDS = {
     "sessions": ("ostler.cli.sessions:sessions", "List sessions, or import those a CLI keeps."),
     "show": ("ostler.cli.show:show", "Show what happened in a session."),
     "watch": ("ostler.cli.show:watch", "Follow a session live from another shell."),
+    "terminals": ("ostler.cli.terminals:terminals", "List terminals."),
+    "attach": ("ostler.cli.attach:attach", "Attach to a terminal: see it, type into it."),
+    "play": ("ostler.cli.play:play", "Play the recording of a terminal."),
     "fork": ("ostler.cli.sessions:fork", "Begin a new session as a copy of one."),
     "cancel": ("ostler.cli.sessions:cancel", "Cancel the turn that runs in a session."),
     "prune": ("ostler.cli.sessions:prune", "Remove old sessions and their files."),
+    "up": ("ostler.cli.up:up", "Start the server with its page."),
+    "down": ("ostler.cli.up:down", "Stop the server."),
+    "link": ("ostler.cli.link:link", "Make a login link or a token for the server."),
     "trust": ("ostler.cli.project:trust", "Let a project file run programs and widen access."),
     "init": ("ostler.cli.project:init", "Write a commented ostler.toml."),
     "model": ("ostler.cli.model:model", "Serve a scripted model on this machine, for tests."),
@@ -133,7 +139,7 @@ def _explained(error: Exception) -> int:
 
 def complain(message: str, code: int) -> int:
     """One line on stderr; returns the exit code."""
-    from ostler.cli.safe import one_line
+    from ostler.terminal.safe import one_line
 
     try:
         click.echo(f"ostler: {one_line(message, 2000)}", err=True)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from ostler.cli.lines import Line
+    from ostler.work.lines import Line
     from ostler.work.probe import AgentReport
 
 
@@ -24,7 +24,7 @@ def agents(json: bool) -> None:
       ostler agents
       ostler agents --json
     """
-    from ostler.cli.lines import columns
+    from ostler.work.lines import columns
 
     reports = _reports(())
     if json:
@@ -41,9 +41,9 @@ def agents(json: bool) -> None:
 
 def _print_profiles() -> None:
     """The agents that the settings give a name, a model and a prompt of their own."""
-    from ostler.cli.lines import columns
-    from ostler.cli.safe import one_line
     from ostler.cli.turns import settings_for
+    from ostler.terminal.safe import one_line
+    from ostler.work.lines import columns
 
     profiles = settings_for(None).profiles
     if not profiles:
@@ -83,8 +83,8 @@ def doctor(names: tuple[str, ...], json: bool) -> None:
 
 def examined(report: "AgentReport") -> "list[Line]":
     """What the doctor says about one agent."""
-    from ostler.cli.lines import BAD, BOLD, DIM, GOOD, WARN
-    from ostler.cli.safe import one_line
+    from ostler.terminal.safe import one_line
+    from ostler.work.lines import BAD, BOLD, DIM, GOOD, WARN
 
     mark = (
         ("✗ ", BAD)

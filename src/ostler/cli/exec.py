@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 @click.option("-C", "--folder", metavar="FOLDER", help="Where it runs (default: here).")
 @click.option("-n", "--name", metavar="NAME", help="Give the session a name.")
 @click.option("--env", multiple=True, metavar="NAME[=VALUE]", help="Give it a variable. May be repeated.")
+@click.option("-t", "--tty", is_flag=True, help="In a terminal, attached to this one and seen by others.")
 @click.option("--timeout", callback=duration, metavar="TIME", help="End it after this time: 90, 5m, 1h.")
 @click.option("--events", is_flag=True, help="Print each event as a line of JSON.")
 @click.option("--json", is_flag=True, help="Print the result alone, as JSON.")
@@ -29,6 +30,7 @@ def exec_command(**options: Any) -> int:
     \b
       ostler exec -- pytest -q
       ostler exec --timeout 5m --json -- "make lint && make test"
+      ostler exec --tty -- bash
     """
     given = {f"--{name}": value for name, value in options.items()}
     refuse_together(given, ("--json", "--events", "--quiet"), ("--quiet", "--verbose"))
@@ -53,16 +55,26 @@ async def _exec(argv: tuple[str, ...], options: dict[str, Any]) -> int:
     import os
 
     import ostler
-    from ostler.cli.live import choose_view
+    from ostler.cli.live import View, choose_view
     from ostler.cli.turns import carry, settings_for
     from ostler.words import Limits
 
     settings = settings_for(options["folder"])
     limits = Limits(first_record=None, idle=None, total=options["timeout"])
-    view = choose_view(**{key: options[key] for key in ("json", "events", "quiet", "verbose")})
+    env = environment_of(options["env"], os.environ)
+    wishes: dict[str, Any] = {"folder": options["folder"], "name": options["name"], "limits": limits, "env": env}
+    view: View = choose_view(**{key: options[key] for key in ("json", "events", "quiet", "verbose")})
     async with ostler.open(settings, role="run") as o:
-        env = environment_of(options["env"], os.environ)
-        events = o.exec(argv, folder=options["folder"], name=options["name"], limits=limits, env=env)
+        if options["tty"]:
+            from ostler.cli.exec_tty import TerminalView
+            from ostler.cli.tty import UserTerminal
+
+            events = o.exec(argv, **wishes, tty=UserTerminal().size)
+            if not options["events"]:
+                view = shown = TerminalView(o, json=options["json"], quiet=options["quiet"])
+                events = shown.shown(events)
+        else:
+            events = o.exec(argv, **wishes)
         await carry(view, argv[0], events, o.cancel_all)
         if o.last_exec is None:
             raise ostler.OstlerError("cancelled", "cancelled before the command began")

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 
 import msgspec
 
-from ostler.cli.lines import DIM, WARN, Line, Story, ending, plain, spoken_duration, tool_words
-from ostler.cli.safe import one_line, safe
+from ostler.terminal.safe import one_line, safe
 from ostler.words import EVENT_ENCODER, AnyEvent, Envelope
+from ostler.work.lines import DIM, WARN, Line, Story, ending, plain, spoken_duration, tool_words
+from ostler.work.turn_terminal import diff_of
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_MAX_DIFF = 4 * 1024 * 1024
 
 
 class View(Protocol):
@@ -226,15 +226,3 @@ def json_text(value: object) -> str:
     """Indented JSON; control characters are escaped by JSON itself, but for C1 ones and DEL."""
     text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
     return text.translate({code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}) + "\n"
-
-
-def diff_of(envelope: Envelope) -> str:
-    """The turn's diff, if it has one that can be read."""
-    path = envelope.artifacts.get("diff")
-    if not path:
-        return ""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(_MAX_DIFF)
-    except OSError:
-        return ""

@@ -18,9 +18,9 @@ def trust(path: str, yes: bool) -> int:
       ostler trust
       ostler trust ~/project/ostler.toml
     """
-    from ostler.cli.safe import one_line
     from ostler.errors import OstlerError
     from ostler.settings import digest, find_project_file, load_settings, record_trust, trust_file, user_file
+    from ostler.terminal.safe import one_line
 
     notices: list[str] = []
     folder = path if os.path.isdir(path) else os.path.dirname(os.path.realpath(path))
@@ -51,8 +51,8 @@ def _widening(file: str, data: bytes) -> list[str]:
     """The keys that need trust, with the values they would set."""
     import msgspec
 
-    from ostler.cli.safe import one_line
     from ostler.settings import file_layer, unsafe_keys, user_layer
+    from ostler.terminal.safe import one_line
 
     values = file_layer(file, data).values
     lines = []

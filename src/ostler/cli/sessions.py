@@ -66,14 +66,14 @@ def sessions(everywhere: bool, agent: str | None, json: bool) -> None:
 
 
 def _say_imported(imported: "list[Session]", agent: str) -> None:
-    from ostler.cli.lines import counted
-    from ostler.cli.safe import one_line
+    from ostler.terminal.safe import one_line
+    from ostler.work.lines import counted
 
     click.echo(f"imported {counted(len(imported), 'conversation')} of {one_line(agent)}")
 
 
 def _print_table(shown: "list[Session]", elsewhere: int) -> None:
-    from ostler.cli.lines import columns, session_rows
+    from ostler.work.lines import columns, session_rows
 
     if not shown:
         more = f" ({elsewhere} elsewhere: ostler sessions --all)" if elsewhere else ""
@@ -99,7 +99,7 @@ def fork(session: str, name: str | None) -> None:
         copy = await (await o.session(session=session)).fork(name)
         return copy.row.name or copy.row.id
 
-    from ostler.cli.lines import continue_line, plain
+    from ostler.work.lines import continue_line, plain
 
     click.echo(plain(continue_line(with_ostler(forked))))
 
@@ -126,7 +126,7 @@ def prune(older_than: float | None, dry_run: bool) -> None:
       ostler prune --dry-run
       ostler prune --older-than 7d
     """
-    from ostler.cli.lines import counted
+    from ostler.work.lines import counted
 
     removed = with_ostler(lambda o: o.prune(older_than=older_than, dry_run=dry_run))
     for row in removed:

@@ -11,9 +11,9 @@ from ostler.cli.asking import refuse_together
 from ostler.cli.sessions import complete_session, with_ostler
 
 if TYPE_CHECKING:
-    from ostler.cli.lines import Line
     from ostler.words import AnyEvent, Session, TurnRow
     from ostler.work import Ostler
+    from ostler.work.lines import Line
 
 
 @click.command(short_help="Show what happened in a session.")
@@ -55,8 +55,8 @@ def _chosen(turns: "list[TurnRow]", number: int | None, row: "Session") -> "list
     if number is None:
         return turns
     if number > len(turns):
-        from ostler.cli.lines import counted
         from ostler.errors import OstlerError
+        from ostler.work.lines import counted
 
         raise OstlerError("not_found", f"session {row.id} has {counted(len(turns), 'turn')}, no turn {number}")
     return [turns[number - 1]]
@@ -64,9 +64,9 @@ def _chosen(turns: "list[TurnRow]", number: int | None, row: "Session") -> "list
 
 def told(row: "TurnRow", events: "Iterable[AnyEvent]", verbose: bool = False) -> "list[Line]":
     """One turn from its prompt to its end."""
-    from ostler.cli.lines import BOLD, DIM, Story, ending
-    from ostler.cli.live import diff_of
-    from ostler.cli.safe import safe
+    from ostler.terminal.safe import safe
+    from ostler.work.lines import BOLD, DIM, Story, ending
+    from ostler.work.turn_terminal import diff_of
 
     story = Story(access=row.turn.access, home=os.path.expanduser("~"), verbose=verbose)
     lines: list[Line] = [[("> ", DIM), (safe(line), BOLD)] for line in row.turn.prompt.split("\n")]
@@ -80,7 +80,7 @@ def told(row: "TurnRow", events: "Iterable[AnyEvent]", verbose: bool = False) ->
 
 
 def _print_raw(row: "TurnRow") -> None:
-    from ostler.cli.safe import safe
+    from ostler.terminal.safe import safe
 
     for name in ("stdout", "stderr"):
         path = row.envelope.artifacts.get(name) if row.envelope else None

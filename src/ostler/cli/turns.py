@@ -9,8 +9,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, M
 from typing import Any, cast
 
 from ostler.cli.live import View
-from ostler.cli.safe import one_line
 from ostler.settings import Settings, load_settings
+from ostler.terminal.safe import one_line
 from ostler.words import AnyEvent, Envelope
 
 

@@ -80,7 +80,7 @@ class Process:
     @property
     def unread(self) -> int:
         """Bytes of input that it has not taken yet."""
-        return self._feed.unread if self._feed is not None else 0
+        return self._feed.pending if self._feed is not None else 0
 
     def close_stdin(self) -> None:
         """Ends its input once all is written. A terminal has no end: nothing happens."""
@@ -101,6 +101,23 @@ class Process:
                 self._signal_all(seen, signal.SIGTERM)
                 if not await self._gone(seen, grace[1]):
                     await self._kill(seen)
+        except asyncio.CancelledError:
+            self._signal_all(seen | self._members(), signal.SIGKILL)
+            raise
+        return self.exit or Exit(signal=signal.SIGKILL)
+
+    async def hang_up(self, grace: float = 1.0) -> Exit:
+        """HUP to the tree, as when the window of a terminal is closed, then KILL; early when all are gone.
+
+        On cancel all is killed at once.
+        """
+        seen = self._members()
+        try:
+            self._signal_all(seen, signal.SIGHUP)
+            self._signal_all(seen, signal.SIGCONT)  # what was stopped hears it too
+            gone = await self._gone(seen, grace)
+            if await self._strays(seen) or not gone:
+                await self._kill(seen)
         except asyncio.CancelledError:
             self._signal_all(seen | self._members(), signal.SIGKILL)
             raise

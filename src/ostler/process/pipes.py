@@ -95,19 +95,19 @@ class Feed:
     def __init__(self, fd: int, borrowed: bool = False) -> None:
         self.fd: int | None = fd
         self._borrowed = borrowed
+        self.pending = 0  # bytes that are not written yet
         self._loop = asyncio.get_running_loop()
         self._queue: deque[memoryview] = deque()
         self._waiting: list[asyncio.Future[None]] = []
         self._watched = False
         self._closing = False
         self._broken = False  # the reader went, or we closed, before all was written
-        self.unread = 0  # bytes that wait for the reader
 
     def put(self, data: bytes) -> None:
         """Queues data; what fits is written now."""
         if data:
             self._queue.append(memoryview(data))
-            self.unread += len(data)
+            self.pending += len(data)
             self._pump()
 
     async def write(self, data: bytes) -> None:
@@ -133,7 +133,7 @@ class Feed:
         self._broken = self._broken or bool(self._queue)
         self._unwatch()
         self._queue.clear()
-        self.unread = 0
+        self.pending = 0
         if self.fd is not None and not self._borrowed:
             os.close(self.fd)
         self.fd = None
@@ -160,7 +160,7 @@ class Feed:
             self.close()
 
     def _advance(self, written: int) -> None:
-        self.unread -= written
+        self.pending -= written
         rest = self._queue[0][written:]
         if rest:
             self._queue[0] = rest

@@ -16,6 +16,7 @@ from ostler.settings.keys import NOT_IN_FILES, positive, seconds
 from ostler.words import Limits
 
 Path = tuple[str, ...]
+_ABOVE_ZERO = ("ttl_days", "terminals", "recording_mb")
 
 
 class Where(Struct, frozen=True):
@@ -104,9 +105,11 @@ def _unsound(value: Any, path: Path) -> str:
         return f"{path[1]!r} cannot be the name of a variable"
     if path[0] == "commands" and not (value and value[0]):
         return "a command needs a program"
+    if path[0] == "port" and not 0 <= value <= 65535:
+        return "a port is a number from 1 to 65535, or 0 for any"
     if path[0] == "state" and not value:
         return "it is empty"
-    if path[0] == "ttl_days" and not (math.isfinite(value) and value > 0):
+    if path[0] in _ABOVE_ZERO and not (math.isfinite(value) and value > 0):
         return "it must be more than 0"
     if path[-1] == "done_pattern" and not _compiles(value):
         return "this is no regular expression"

@@ -59,6 +59,9 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ask_limit: float | None = 300.0  # seconds after which an ask is denied
     dialog_idle: float = 300.0  # seconds after which a dialog that nobody uses is closed
     loose: tuple[str, ...] = ()  # agents whose access may be wider than it says (see `Agent.unpromised`)
+    terminals: int = 10  # that may live at once in a session
+    recording_mb: float = 64.0  # what the recording of a terminal may take on disk
+    port: int = 0  # of the server; 0: the last one if it is free, else any
 
     # From the environment and flags alone.
     home: str = ""

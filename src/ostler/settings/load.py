@@ -102,6 +102,9 @@ VARIABLES: dict[str, Path] = {
     "OSTLER_CONFIG": ("config",),
     "OSTLER_LEAN": ("lean",),
     "OSTLER_LOOSE": ("loose",),
+    "OSTLER_TERMINALS": ("terminals",),
+    "OSTLER_RECORDING_MB": ("recording_mb",),
+    "OSTLER_PORT": ("port",),
     "OSTLER_ONLY": ("only",),
     "OSTLER_SCENARIO": ("scenario",),
 }
@@ -130,7 +133,7 @@ def _from_variable(name: str, text: str, path: Path) -> Any:
         return checked_limit(text, where, path)
     if get_origin(kind) is tuple:
         return checked([part.strip() for part in text.split(",") if part.strip()], kind, where, path)
-    if kind not in (bool, float):
+    if kind not in (bool, int, float):
         return checked(text, kind, where, path)
     try:
         return checked(msgspec.convert(text, kind, strict=False), kind, where, path)

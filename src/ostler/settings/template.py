@@ -42,6 +42,13 @@ _TEMPLATE = """\
 # Agents whose access may be wider than it says (qwen cannot keep its edits inside the folder): (trust)
 #loose = ["qwen"]
 
+# How many terminals may live at once in a session, and the megabytes that a recording may take: (trust)
+#terminals = 10
+#recording_mb = 64
+
+# The port of `ostler up`; 0: the last one if it is free, else any: (trust)
+#port = 0
+
 # A model name decides the agent.
 #[models]
 #"gpt-*" = "cursor"

@@ -17,6 +17,8 @@ Body = tuple[int, str, bytes]  # an event as it is stored: seq, turn, JSON
 _encode = msgspec.json.Encoder().encode
 _session = msgspec.json.Decoder(Session).decode
 
+IN_LINE = "ORDER BY state = 'queued', n"  # what runs, then who waits, in order
+
 # From which states a turn may come to a state; `ended` is reached by `end_turn` alone.
 _BEFORE: dict[TurnState, tuple[TurnState, ...]] = {
     "starting": ("starting",),
@@ -28,9 +30,13 @@ _BEFORE: dict[TurnState, tuple[TurnState, ...]] = {
 # -- sessions ---------------------------------------------------------------------------------------
 
 
-def add_session(db: sqlite3.Connection, session: Session) -> None:
+def add_session(db: sqlite3.Connection, session: Session, unique: bool) -> None:
+    """`exists` for an id that is taken; with `unique` for a name too."""
     if db.execute("SELECT 1 FROM sessions WHERE id = ?", (session.id,)).fetchone():
         raise OstlerError("exists", f"Session {session.id} exists already")
+    if unique and session.name and db.execute("SELECT 1 FROM sessions WHERE name = ?", (session.name,)).fetchone():
+        hint = f"Go on with --session {session.name}, or choose another name"
+        raise OstlerError("exists", f"there is a session named {session.name!r} already", hint)
     _save(db, session)
 
 
@@ -49,6 +55,7 @@ def close_for_removal(db: sqlite3.Connection, id: str) -> None:
 
 def delete_session(db: sqlite3.Connection, id: str) -> None:
     db.execute("DELETE FROM sessions WHERE id = ?", (id,))
+    db.execute("DELETE FROM notes WHERE key > ? AND key < ?", (f"once:{id}:", f"once:{id};"))  # see once.py
 
 
 def need_session(db: sqlite3.Connection, id: str) -> Session:
@@ -124,8 +131,7 @@ def claim_turn(db: sqlite3.Connection, id: str, owner: str, now: float) -> int |
     if found is None or found[1] != "queued":
         return None
     oldest = db.execute(
-        "SELECT id, state FROM turns WHERE session = ? AND state <> 'ended' ORDER BY state = 'queued', n LIMIT 1",
-        (found[0],),
+        f"SELECT id, state FROM turns WHERE session = ? AND state <> 'ended' {IN_LINE} LIMIT 1", (found[0],)
     ).fetchone()
     if oldest != (id, "queued"):
         return None

@@ -12,6 +12,7 @@ from ostler.store.tokens import TOKENS, beginnings, unfinished, whole
 
 _FRONT = 6  # this much of a known value asks for a closer look
 _LONGEST = 16_384  # a text that may yet become a token is held back up to here: none is longer
+_COMMON = " etaoinsrhldcumfpgwybvk0123456789x-_"  # letters of texts and programs, the most frequent first
 _SMALL = 256  # below it one regular expression is quicker than a search for each word
 
 
@@ -34,7 +35,7 @@ class Scan(Generic[AnyStr]):
         starts = {start for token in TOKENS for start in token.starts}
         fronts = {value[:_FRONT] for value in known}
         insides = {_inside(value) for value in known}
-        self._fronts: list[AnyStr] = [to(word) for word in _fewest(starts | fronts)]
+        self._fronts: list[tuple[AnyStr, list[AnyStr]]] = _by_rarest(_fewest(starts | fronts), to)
         self._insides: list[AnyStr] = [to(word) for word in _fewest(starts | insides)]
         self._tail = max(len(word) for word in starts | fronts)
         cut = beginnings(fronts, tail=True) + beginnings(starts, tail=True, apart=True)
@@ -59,7 +60,7 @@ class Scan(Generic[AnyStr]):
         """Quick: where a secret may begin, for all that is known yet: a match, or a place, or None for nowhere."""
         if len(text) < _SMALL:
             return self._stream.search(text, start)
-        if any(word in text for word in self._fronts):
+        if any(rare in text and any(word in text for word in words) for rare, words in self._fronts):
             return start
         return self._stream.search(text, max(start, len(text) - self._tail))
 
@@ -168,6 +169,14 @@ def _inside(value: str) -> str:
 def _fewest(words: set[str]) -> list[str]:
     """Without those that contain another one."""
     return sorted(word for word in words if not any(other in word for other in words if other != word))
+
+
+def _by_rarest(words: list[str], to: Callable[[str], AnyStr]) -> list[tuple[AnyStr, list[AnyStr]]]:
+    """By their rarest letter: looking for one letter takes a twentieth of looking for a word."""
+    groups: dict[str, list[AnyStr]] = {}
+    for word in words:
+        groups.setdefault(max(word, key=lambda letter: (_COMMON + letter).index(letter)), []).append(to(word))
+    return [(to(letter), group) for letter, group in groups.items()]
 
 
 def _regex(text: str, to: Callable[[str], AnyStr]) -> re.Pattern[AnyStr]:

@@ -2,6 +2,7 @@
 
 import sqlite3
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -52,6 +53,46 @@ VERSIONS: tuple[str, ...] = (
     CREATE TABLE owners (id TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID;
     CREATE TABLE notes (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
     """,
+    """
+    CREATE TABLE terminals (
+        n INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+        name TEXT NOT NULL,
+        source TEXT NOT NULL,
+        state TEXT NOT NULL,
+        turn TEXT,
+        body BLOB NOT NULL
+    );
+    CREATE INDEX terminals_by_session ON terminals (session, n);
+    CREATE INDEX terminals_living ON terminals (session, n) WHERE state = 'live';
+    CREATE INDEX terminals_by_turn ON terminals (turn) WHERE turn IS NOT NULL;
+
+    -- Which rows changed, in order, whoever changed them: viewers read only those again. The newest
+    -- changes alone are kept; whoever is further behind reads everything anew.
+    CREATE TABLE touched (n INTEGER PRIMARY KEY, what TEXT NOT NULL, id TEXT NOT NULL);
+    CREATE TRIGGER touched_cut AFTER INSERT ON touched BEGIN
+        DELETE FROM touched WHERE n <= new.n - 10000;
+    END;
+    CREATE TRIGGER session_added AFTER INSERT ON sessions BEGIN
+        INSERT INTO touched (what, id) VALUES ('session', new.id);
+    END;
+    CREATE TRIGGER session_changed AFTER UPDATE ON sessions BEGIN
+        INSERT INTO touched (what, id) VALUES ('session', new.id);
+    END;
+    CREATE TRIGGER session_gone AFTER DELETE ON sessions BEGIN
+        INSERT INTO touched (what, id) VALUES ('session', old.id);
+    END;
+    CREATE TRIGGER terminal_added AFTER INSERT ON terminals BEGIN
+        INSERT INTO touched (what, id) VALUES ('terminal', new.id);
+    END;
+    CREATE TRIGGER terminal_changed AFTER UPDATE ON terminals BEGIN
+        INSERT INTO touched (what, id) VALUES ('terminal', new.id);
+    END;
+    CREATE TRIGGER terminal_gone AFTER DELETE ON terminals BEGIN
+        INSERT INTO touched (what, id) VALUES ('terminal', old.id);
+    END;
+    """,
 )
 
 
@@ -80,7 +121,7 @@ def prepare(db: sqlite3.Connection, path: Path, timeout: float) -> None:
     try:
         _check(db, path)
         for text in VERSIONS[_version(db) :]:
-            for statement in text.split(";"):
+            for statement in _statements(text):
                 db.execute(statement)
         db.execute(f"PRAGMA application_id = {APPLICATION}")
         db.execute(f"PRAGMA user_version = {len(VERSIONS)}")
@@ -89,6 +130,17 @@ def prepare(db: sqlite3.Connection, path: Path, timeout: float) -> None:
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
+
+
+def _statements(text: str) -> Iterator[str]:
+    """One at a time: several at once would be a transaction of their own. Triggers have semicolons within."""
+    statement = ""
+    for part in text.split(";"):
+        statement += part + ";"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+    yield statement  # unfinished: SQLite says what is wrong
 
 
 def _check(db: sqlite3.Connection, path: Path) -> None:

@@ -15,12 +15,16 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import msgspec
 
 from ostler.errors import OstlerError
-from ostler.store import changes
+from ostler.store import changes, terminals
+from ostler.store import once as keys
 from ostler.store.faults import edge
 from ostler.store.files import private_folder, session_folder, typed
+from ostler.store.once import Once
+from ostler.store.rows import TURN, read_session, read_terminal, turn_row
 from ostler.store.schema import connect, prepare
+from ostler.store.watch import Watch
 from ostler.store.writer import Writer
-from ostler.words import EVENT_DECODER, AnyEvent, Envelope, Owner, Session, Turn, TurnRow, TurnState
+from ostler.words import EVENT_DECODER, AnyEvent, Envelope, Owner, Session, TerminalRow, TurnRow, TurnState
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -28,13 +32,7 @@ T = TypeVar("T")
 _NAME = "ostler.db"
 _READ_TIMEOUT = 5.0  # reads run on the event loop: readers hardly ever wait, and must not wait long
 
-_session = msgspec.json.Decoder(Session).decode
-_turn = msgspec.json.Decoder(Turn).decode
-_envelope = msgspec.json.Decoder(Envelope).decode
-_counters = msgspec.json.Decoder(dict[str, float]).decode
 _owner = msgspec.json.Decoder(Owner).decode
-
-_TURN = "SELECT id, session, state, turn, created_at, owner, ended_at, envelope, counters FROM turns"
 
 
 class Store:
@@ -44,6 +42,7 @@ class Store:
         self.folder = folder
         self._path = path
         self._lock = threading.Lock()
+        self._watches: list[Watch] = []
         self._reader = connect(path, min(timeout, _READ_TIMEOUT), writes=False)
         try:
             self._writer = Writer(path, timeout)
@@ -71,8 +70,16 @@ class Store:
     def close(self) -> None:
         """Commits what was handed over and lets go of the files. May be called twice."""
         self._writer.close()
+        for watch in self._watches:
+            watch.close()
         with self._lock:
             self._reader.close()
+
+    def watch(self) -> Watch:
+        """A reader for those who watch; closed with the store, if not before."""
+        with edge(self._path):
+            self._watches.append(Watch(self._path, _READ_TIMEOUT))
+        return self._watches[-1]
 
     def __enter__(self) -> "Store":
         return self
@@ -112,6 +119,12 @@ class Store:
     def last_turn(self, session: str) -> TurnRow | None:
         return next(iter(self._turns("WHERE session = ? ORDER BY n DESC LIMIT 1", session)), None)
 
+    def next_turn(self, session: str) -> str | None:
+        """The turn that runs, or else the first one in line."""
+        query = f"SELECT id FROM turns WHERE session = ? AND state <> 'ended' {changes.IN_LINE} LIMIT 1"
+        found = self._read(query, session)
+        return found[0][0] if found else None
+
     def running_turns(self) -> list[TurnRow]:
         """Every turn that has not ended, queued ones too."""
         return self._turns("WHERE state <> 'ended' ORDER BY n")
@@ -132,6 +145,18 @@ class Store:
         found: int = self._read("SELECT coalesce(max(seq), 0) FROM events WHERE session = ?", session)[0][0]
         return found
 
+    def terminal(self, id: str) -> TerminalRow | None:
+        return next(iter(self._terminals("SELECT body FROM terminals WHERE id = ?", id)), None)
+
+    def terminals(self, session: str | None = None, *, live: bool = False) -> list[TerminalRow]:
+        """Newest first; of one session if it is given."""
+        query, values = terminals.select(session, live)
+        return self._terminals(query, *values)
+
+    def terminals_of_turn(self, turn: str) -> list[TerminalRow]:
+        """Newest first."""
+        return self._terminals("SELECT body FROM terminals WHERE turn = ? ORDER BY n DESC", turn)
+
     def owners(self) -> list[Owner]:
         return self._owners("ORDER BY id")
 
@@ -143,6 +168,11 @@ class Store:
         rows = self._read("SELECT value FROM notes WHERE key = ?", key)
         return msgspec.json.decode(rows[0][0]) if rows else None
 
+    def turn_once(self, session: str, once: Once) -> str | None:
+        """The id of the turn that this key began. `exists` if it asked for another."""
+        kept = self.note(keys.note(session, once))
+        return keys.turn_of(msgspec.convert(kept, keys.Kept), once) if kept is not None else None
+
     def data_version(self) -> int:
         """Differs from the last answer once anybody, in any process, has committed something."""
         version: int = self._read("PRAGMA data_version")[0][0]
@@ -150,16 +180,17 @@ class Store:
 
     # -- writing ------------------------------------------------------------------------------------
 
-    async def add_session(self, session: Session) -> None:
-        await self._firmly(changes.add_session, session)
+    async def add_session(self, session: Session, *, unique: bool = False) -> None:
+        """`exists` for an id that is taken; with `unique` for the name of another one too."""
+        await self._firmly(changes.add_session, session, unique)
 
     async def change_session(self, id: str, /, **fields: Any) -> Session:
         """The session as it is now. `state` follows from the turns: only "closed" and "idle" can be asked for."""
         return await self._firmly(changes.change_session, id, fields)
 
     async def remove_session(self, id: str) -> None:
-        """Its files, then its turns and events. `busy` while a turn lives; can be repeated after a failure."""
-        await self._firmly(changes.close_for_removal, id)
+        """Its files, then its turns, events and terminals. `busy` while one of them lives; can be repeated."""
+        await self._firmly(terminals.close_for_removal, id)
         await asyncio.to_thread(self._remove_files, id)
         await self._firmly(changes.delete_session, id)
 
@@ -172,6 +203,14 @@ class Store:
 
     async def queue_turn(self, row: TurnRow) -> None:
         await self._firmly(changes.queue_turn, row)
+
+    async def begin_turn_once(self, row: TurnRow, once: Once) -> int | str:
+        """As `begin_turn`; or the id of the turn that this key began before. `exists` if it asked for another."""
+        return await self._firmly(keys.begin_turn, row, once)
+
+    async def queue_turn_once(self, row: TurnRow, once: Once) -> str | None:
+        """As `queue_turn`; or the id of the turn that this key began before."""
+        return await self._firmly(keys.queue_turn, row, once)
 
     async def claim_turn(self, id: str, owner: str) -> int | None:
         """Begins a queued turn if it is its session's next and nothing runs: the seq of its first event, or None."""
@@ -197,6 +236,21 @@ class Store:
         return await self._firmly(
             changes.end_turn, id, self._bodies(last), envelope, counters, session_changes or {}, time.time()
         )
+
+    async def add_terminal(self, row: TerminalRow, limit: int | None = None) -> None:
+        """`exists` for the name of a live one of its session, `too_many` when `limit` programs live there."""
+        await (self._quickly if row.source == "turn" else self._firmly)(terminals.add_terminal, row, limit)
+
+    async def change_terminal(self, id: str, /, **fields: Any) -> TerminalRow:
+        """The terminal as it is now; one that has ended stays as it ended."""
+        return await self._quickly(terminals.change_terminal, id, fields)
+
+    async def end_terminal(self, id: str, /, **fields: Any) -> bool:
+        """False, and nothing done, if it had ended already."""
+        return await self._quickly(terminals.end_terminal, id, fields)
+
+    async def remove_terminal(self, id: str) -> None:
+        await self._quickly(terminals.remove_terminal, id)
 
     async def add_owner(self, owner: Owner) -> None:
         await self._firmly(changes.add_owner, owner)
@@ -231,12 +285,17 @@ class Store:
     def _sessions(self, where: str, *values: Any) -> list[Session]:
         rows = self._read(f"SELECT body FROM sessions {where}", *values)
         with edge(self._path):
-            return [_session(body) for (body,) in rows]
+            return [read_session(body) for (body,) in rows]
 
     def _turns(self, where: str, *values: Any) -> list[TurnRow]:
-        rows = self._read(f"{_TURN} {where}", *values)
+        rows = self._read(f"{TURN} {where}", *values)
         with edge(self._path):
-            return [_row(*row) for row in rows]
+            return [turn_row(*row) for row in rows]
+
+    def _terminals(self, query: str, *values: Any) -> list[TerminalRow]:
+        rows = self._read(query, *values)
+        with edge(self._path):
+            return [read_terminal(body) for (body,) in rows]
 
     def _owners(self, where: str, *values: Any) -> list[Owner]:
         rows = self._read(f"SELECT body FROM owners {where}", *values)
@@ -256,30 +315,6 @@ class Store:
                 shutil.rmtree(session_folder(self.folder, id))
             except FileNotFoundError:
                 pass
-
-
-def _row(
-    id: str,
-    session: str,
-    state: TurnState,
-    turn: bytes,
-    created_at: float,
-    owner: str | None,
-    ended_at: float | None,
-    envelope: bytes | None,
-    counters: bytes | None,
-) -> TurnRow:
-    return TurnRow(
-        id=id,
-        session=session,
-        state=state,
-        turn=_turn(turn),
-        created_at=created_at,
-        owner=owner,
-        ended_at=ended_at,
-        envelope=_envelope(envelope) if envelope else None,
-        counters=_counters(counters) if counters else None,
-    )
 
 
 def _private_file(path: Path) -> None:

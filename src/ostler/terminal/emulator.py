@@ -5,10 +5,11 @@ What pyghostty 0.1.3 does not do: DECSTR (soft reset), DECXCPR (`CSI ?6n`), XTMO
 """
 
 import re
+from socket import gethostname
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote
 
-from ostler.terminal import ghostty
+from ostler.terminal import ghostty, ghostty_modes, policy
 from ostler.terminal.ghostty_look import Look
 from ostler.terminal.screen_words import Cursor, Facts, Limits, Modes, Progress, Row, Shape, Snapshot, joined
 
@@ -17,9 +18,11 @@ UNKNOWN_BYTES = 4096
 FOREGROUND, BACKGROUND = (0xD8, 0xD8, 0xD8), (0x10, 0x10, 0x14)
 STATE = b"7501;"  # the OSC by which agents tell their state
 STATE_ANSWER = b"\x1b]7501;?ostler\x1b\\"
+HOST = gethostname()
+RAW_FOLDER = "kitty-shell-cwd"  # like file, without percent signs
+DEL = b"\x7f"
 SGR = re.compile(r"\x1b\[[0-9;:]*m")
 SHAPES: tuple[Shape, ...] = ("bar", "block", "underline", "hollow")
-MOUSE = ((1003, "any"), (1002, "drag"), (1000, "press"), (9, "x10"))
 PROGRESS = {1: "set", 2: "error", 3: "indeterminate", 4: "paused"}
 
 
@@ -31,8 +34,7 @@ class Emulator:
         self._limits = limits or Limits()
         self.size = self._limits.clamp(cols, rows)
         self._replies: list[bytes] = []
-        self._facts = Facts()
-        self._bells = 0
+        self._facts: Facts | None = None
         self.progress_now: Progress | None = None
         self._handle = ghostty.decode(restore) if restore else ghostty.new(*self.size)
         self._self = ghostty.handle_of(self)
@@ -40,7 +42,8 @@ class Emulator:
         self._look = Look(self._handle)
         if restore:
             self.size = self._look.value("COLS"), self._look.value("ROWS")
-        self._title, self._cwd = self._look.string("TITLE"), self.cwd()
+        self._title, self._cwd = self.title(), self.cwd()
+        self._modes, self._unread = Modes(), True  # whether a mode may have changed since it was read
 
     def close(self) -> None:
         self._look.close()
@@ -48,21 +51,17 @@ class Emulator:
 
     def feed(self, data: bytes) -> bytes:
         """Takes bytes of the program; returns what it is to be answered, in stream order."""
+        if DEL in data:  # the library prints it, terminals pass over it
+            data = data.replace(DEL, b"")
+        self._unread = self._unread or ghostty_modes.may_change(data)
         ghostty.feed(self._handle, data)
         replies = b"".join(self._replies)
         self._replies.clear()
         return replies
 
-    def facts(self) -> Facts:
+    def facts(self) -> Facts | None:
         """What was told since the last call."""
-        facts, self._facts = joined(self._facts, Facts(bells=self._bells)), Facts()
-        self._bells = 0
-        title, cwd = self._look.string("TITLE"), self.cwd()
-        if (title, cwd) != (self._title, self._cwd):
-            new_title = None if title == self._title else title
-            new_cwd = None if cwd == self._cwd else cwd
-            facts = joined(facts, Facts(title=new_title, cwd=new_cwd))
-            self._title, self._cwd = title, cwd
+        facts, self._facts = self._facts, None
         return facts
 
     def resize(self, cols: int, rows: int) -> bytes:
@@ -76,6 +75,10 @@ class Emulator:
     def dirty(self) -> list[int]:
         """Which rows may have changed since the last call."""
         return self._look.dirty()
+
+    def unwatch(self) -> None:
+        """Nobody asks which rows changed any more: the memory for that is freed."""
+        self._look.close()
 
     def rows(self, wanted: list[int]) -> tuple[Row, ...]:
         """The rows of these numbers. Many at once cost less than as many alone."""
@@ -92,43 +95,54 @@ class Emulator:
         return Cursor(x, y, SHAPES[shape], bool(self._look.value("CURSOR_VISIBLE", "bool")), blinking)
 
     def modes(self) -> Modes:
-        mode = self._look.mode
-        mouse: Any = next((name for number, name in MOUSE if mode(number)), "off")
-        alternate = self._look.value("ACTIVE_SCREEN", "int") == 1
-        kitty = self._look.value("KITTY_KEYBOARD_FLAGS", "uint8_t")
-        return Modes(alternate, mode(2004), mouse, mode(1006), mode(1004), mode(1), mode(66), kitty, mode(2026))
+        """The same object as long as none changes."""
+        if self._unread:
+            self._modes, self._unread = ghostty_modes.read(self._handle)
+        return self._modes
+
+    def synchronized(self) -> bool:
+        """Whether the program is within a frame that is to be shown at once."""
+        return ghostty_modes.synchronized(self._handle)
+
+    def title(self) -> str:
+        return policy.title(self._look.string("TITLE"))
 
     def cwd(self) -> str:
-        """The folder of OSC 7, as a path; empty if none was told."""
-        url = urlsplit(self._look.string("PWD"))
-        return unquote(url.path) if url.scheme in ("file", "kitty-shell-cwd") else ""
+        """The folder of OSC 7 as a path; empty if none was told, or one of another machine."""
+        uri = self._look.string("PWD").rstrip("\0")
+        if uri.startswith(RAW_FOLDER):
+            uri = "file" + quote(uri.removeprefix(RAW_FOLDER), safe="/:")
+        return policy.folder(uri, HOST) or ""
 
     def snapshot(self, offset: int, history: bool = False) -> Snapshot:
         """All there is to see. Does not touch what `dirty` reports but the cursor's shape is refreshed by it."""
         cols, rows = self.size
-        shown = [as_row(y, vt) for y, vt in enumerate(self._look.rows(0, rows - 1))]
+        styled = self._look.rows(0, rows - 1)
         return Snapshot(
             offset=offset,
             cols=cols,
             rows=rows,
-            text=tuple(row.text for row in shown),
-            styled=tuple(row.vt for row in shown),
+            text=tuple(map(text_of, styled)),
+            styled=tuple(styled),
             cursor=self.cursor(),
             modes=self.modes(),
-            title=self._look.string("TITLE"),
+            title=self.title(),
             cwd=self.cwd(),
             progress=self.progress_now,
             scrollback=self._look.value("SCROLLBACK_ROWS", "size_t"),
-            vt=self.vt(history),
+            vt=self._vt(styled, history),
         )
 
     def vt(self, history: bool = False) -> bytes:
         """The screen as VT, with cursor, modes, title and the beginning of a sequence that is not complete."""
+        return self._vt(self._look.rows(0, self.size[1] - 1), history)
+
+    def _vt(self, rows: list[str], history: bool) -> bytes:
         shape, blinking = self._look.cursor()
         style = {"block": 2, "hollow": 2, "underline": 4, "bar": 6}[SHAPES[shape]] - blinking
-        title = self._look.string("TITLE")
+        title = self.title()
         named = f"\x1b]2;{title}\x1b\\" if title else ""
-        shown = self._look.all(history).replace("\0", "")  # the library ends the folder with one
+        shown = self._look.all(rows, history).replace("\0", "")  # the library ends the folder with one
         return f"{shown}\x1b[{style} q{named}".encode() + self._unfinished()
 
     def checkpoint(self) -> bytes | None:
@@ -157,23 +171,40 @@ class Emulator:
         self._replies.append(data)
 
     def bell(self) -> None:
-        self._bells += 1
+        self._tell(Facts(bells=1))
+
+    def titled(self) -> None:
+        before, self._title = self._title, self.title()
+        if self._title != before:
+            self._tell(Facts(title=self._title))
+
+    def moved(self) -> None:
+        before, self._cwd = self._cwd, self.cwd()
+        if self._cwd != before:
+            self._tell(Facts(cwd=self._cwd))
 
     def note(self, title: str, body: str) -> None:
-        self._facts = joined(self._facts, Facts(notes=((title[:200], body[:2000]),)))
+        self._tell(Facts(notes=((title[:200], body[:2000]),)))
 
     def progress(self, state: int, percent: int) -> None:
         name: Any = PROGRESS.get(state)
         self.progress_now = Progress(name, percent if percent >= 0 else None) if name else None
-        self._facts = joined(self._facts, Facts(progress=self.progress_now or "none"))
+        self._tell(Facts(progress=self.progress_now or "none"))
 
     def unknown(self, content: bytes) -> None:
         if content == STATE + b"?":
             self._replies.append(STATE_ANSWER)
         elif content.startswith(STATE):
             state = content[len(STATE) :].decode(errors="replace")
-            self._facts = joined(self._facts, Facts(states=(state,)))
+            self._tell(Facts(states=(state,)))
+
+    def _tell(self, facts: Facts) -> None:
+        self._facts = joined(self._facts, facts) if self._facts else facts
 
 
 def as_row(y: int, vt: str) -> Row:
-    return Row(y, SGR.sub("", vt).rstrip(" "), vt)
+    return Row(y, text_of(vt), vt)
+
+
+def text_of(vt: str) -> str:
+    return SGR.sub("", vt).rstrip(" ")

@@ -6,11 +6,7 @@ pyghostty can end the process it lives in. Only the screen process imports this 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from pyghostty import ffi as _ffi  # type: ignore[import-untyped,import-not-found,unused-ignore]
-from pyghostty import lib as _lib
-
-ffi: Any = _ffi
-lib: Any = _lib
+from ostler.terminal.ghostty_types import TYPES, ffi, lib, make
 
 VERSION = ffi.from_buffer(b"ostler")  # the answer to XTVERSION
 TERMINFO = ffi.from_buffer(b"xterm-256color")
@@ -26,6 +22,8 @@ class Heard(Protocol):
 
     def reply(self, data: bytes) -> None: ...
     def bell(self) -> None: ...
+    def titled(self) -> None: ...
+    def moved(self) -> None: ...
     def note(self, title: str, body: str) -> None: ...
     def progress(self, state: int, percent: int) -> None: ...
     def unknown(self, content: bytes) -> None: ...
@@ -53,7 +51,7 @@ def check(result: int, what: str) -> None:
 
 def new(cols: int, rows: int) -> Any:
     """A terminal handle; freed by `free`."""
-    out = ffi.new("GhosttyTerminal*")
+    out = make("GhosttyTerminal*")
     check(lib.ghostty_terminal_new(ffi.NULL, out, cols, rows), "new")
     return out[0]
 
@@ -64,7 +62,7 @@ def free(handle: Any) -> None:
 
 def decode(data: bytes) -> Any:
     """A terminal from what `encode` gave: both screens, scrollback, modes, and a sequence cut in two."""
-    decoder, out = ffi.new("GhosttySnapshotDecoder*"), ffi.new("GhosttyTerminal*")
+    decoder, out = make("GhosttySnapshotDecoder*"), make("GhosttyTerminal*")
     source = ffi.from_buffer(data)
     check(lib.ghostty_snapshot_decoder_new_buf(ffi.NULL, decoder, source, len(data)), "decoder")
     try:
@@ -76,7 +74,7 @@ def decode(data: bytes) -> Any:
 
 def encode(handle: Any) -> bytes:
     """The whole terminal in the library's own form. Raises GhosttyFault inside an endless sequence."""
-    return filled(lambda *buffer: lib.ghostty_snapshot_encode_buf(handle, *buffer), "encode")
+    return taken(lambda *out: lib.ghostty_snapshot_encode_alloc(handle, ffi.NULL, *out), "encode")
 
 
 def feed(handle: Any, data: bytes) -> None:
@@ -89,19 +87,19 @@ def resize(handle: Any, cols: int, rows: int) -> None:
 
 def continuation(handle: Any) -> bytes:
     """The bytes of a sequence or character that is not complete yet. Raises GhosttyFault if they are too many."""
-    return filled(lambda *buffer: lib.ghostty_terminal_continuation_buf(handle, *buffer), "continuation")
+    return taken(lambda *out: lib.ghostty_terminal_continuation_alloc(handle, ffi.NULL, *out), "continuation")
 
 
-def filled(call: Callable[[Any, int, Any], int], what: str) -> bytes:
-    """The library's dance for buffers: ask for the size, then have it filled."""
-    size = ffi.new("size_t*")
-    result = call(ffi.NULL, 0, size)
-    if size[0] == 0:
-        check(result, what)
-        return b""
-    buffer = ffi.new("uint8_t[]", size[0])
-    check(call(buffer, size[0], size), what)
-    return bytes(ffi.buffer(buffer, size[0]))
+def taken(call: Callable[[Any, Any], int], what: str) -> bytes:
+    """What the library has put into memory of its own, which is given back."""
+    check(call(_taken, _taken_size), what)
+    try:
+        return bytes(ffi.buffer(_taken[0], _taken_size[0])) if _taken_size[0] else b""
+    finally:
+        lib.ghostty_free(ffi.NULL, _taken[0], _taken_size[0])
+
+
+_taken, _taken_size = make("uint8_t**"), make("size_t*")
 
 
 # -- what a terminal is told at its start ----------------------------------------------------------------
@@ -109,14 +107,14 @@ def filled(call: Callable[[Any, int, Any], int], what: str) -> bytes:
 
 def configure(handle: Any, options: Options, heard: Any) -> None:
     """Sets limits, colours and callbacks; `heard` is a handle made by `handle_of`."""
-    put(handle, "SCROLLBACK_MAX_BYTES", ffi.new("size_t*", options.scrollback_bytes))
-    put(handle, "SCROLLBACK_MAX_LINES", ffi.new("size_t*", options.scrollback_lines))
-    put(handle, "CONTINUATION_MAX_BYTES", ffi.new("size_t*", options.continuation_bytes))
-    put(handle, "KITTY_IMAGE_STORAGE_LIMIT", ffi.new("uint64_t*", 0))  # no pictures: nobody could show them
-    put(handle, "UNKNOWN_MAX_BYTES", ffi.new("size_t*", options.unknown_bytes))
+    put(handle, "SCROLLBACK_MAX_BYTES", make("size_t*", options.scrollback_bytes))
+    put(handle, "SCROLLBACK_MAX_LINES", make("size_t*", options.scrollback_lines))
+    put(handle, "CONTINUATION_MAX_BYTES", make("size_t*", options.continuation_bytes))
+    put(handle, "KITTY_IMAGE_STORAGE_LIMIT", make("uint64_t*", 0))  # no pictures: nobody could show them
+    put(handle, "UNKNOWN_MAX_BYTES", make("size_t*", options.unknown_bytes))
     put(handle, "TERMINFO_NAME", string_of(TERMINFO))
-    put(handle, "COLOR_FOREGROUND", ffi.new("GhosttyColorRgb*", options.foreground))
-    put(handle, "COLOR_BACKGROUND", ffi.new("GhosttyColorRgb*", options.background))
+    put(handle, "COLOR_FOREGROUND", make("GhosttyColorRgb*", options.foreground))
+    put(handle, "COLOR_BACKGROUND", make("GhosttyColorRgb*", options.background))
     put(handle, "USERDATA", heard)
     for name, callback in CALLBACKS.items():
         put(handle, name, callback)
@@ -132,7 +130,7 @@ def put(handle: Any, option: str, value: Any) -> None:
 
 
 def string_of(buffer: Any) -> Any:
-    text = ffi.new("GhosttyString*")
+    text = make("GhosttyString*")
     text.ptr, text.len = buffer, len(buffer)
     return text
 
@@ -141,41 +139,51 @@ def text_of(string: Any) -> str:
     return bytes(ffi.buffer(string.ptr, string.len)).decode(errors="replace") if string.len else ""
 
 
-@ffi.callback("GhosttyTerminalWritePtyFn")  # type: ignore[untyped-decorator]
+@ffi.callback(TYPES["WritePty"])  # type: ignore[untyped-decorator]
 def _reply(_: Any, heard: Any, data: Any, size: int) -> None:
     ffi.from_handle(heard).reply(bytes(ffi.buffer(data, size)))
 
 
-@ffi.callback("GhosttyTerminalBellFn")  # type: ignore[untyped-decorator]
+@ffi.callback(TYPES["Bell"])  # type: ignore[untyped-decorator]
 def _bell(_: Any, heard: Any) -> None:
     ffi.from_handle(heard).bell()
 
 
-@ffi.callback("GhosttyTerminalDesktopNotificationFn")  # type: ignore[untyped-decorator]
+@ffi.callback(TYPES["TitleChanged"])  # type: ignore[untyped-decorator]
+def _titled(_: Any, heard: Any) -> None:
+    ffi.from_handle(heard).titled()
+
+
+@ffi.callback(TYPES["PwdChanged"])  # type: ignore[untyped-decorator]
+def _moved(_: Any, heard: Any) -> None:
+    ffi.from_handle(heard).moved()
+
+
+@ffi.callback(TYPES["DesktopNotification"])  # type: ignore[untyped-decorator]
 def _note(_: Any, heard: Any, note: Any) -> None:
     ffi.from_handle(heard).note(text_of(note.title), text_of(note.body))
 
 
-@ffi.callback("GhosttyTerminalProgressReportFn")  # type: ignore[untyped-decorator]
+@ffi.callback(TYPES["ProgressReport"])  # type: ignore[untyped-decorator]
 def _progress(_: Any, heard: Any, report: Any) -> None:
     ffi.from_handle(heard).progress(int(report.state), report.progress)
 
 
-@ffi.callback("GhosttyTerminalUnknownSequenceFn")  # type: ignore[untyped-decorator]
+@ffi.callback(TYPES["UnknownSequence"])  # type: ignore[untyped-decorator]
 def _unknown(_: Any, heard: Any, sequence: Any) -> None:
     if sequence.tag == lib.GHOSTTY_TERMINAL_UNKNOWN_SEQUENCE_OSC and not sequence.value.osc.truncated:
         content = sequence.value.osc.content
         ffi.from_handle(heard).unknown(bytes(ffi.buffer(content.ptr, content.len)) if content.len else b"")
 
 
-@ffi.callback("GhosttyTerminalSizeFn")  # type: ignore[untyped-decorator]
+@ffi.callback(TYPES["Size"])  # type: ignore[untyped-decorator]
 def _size(_: Any, heard: Any, out: Any) -> bool:
     out.columns, out.rows = ffi.from_handle(heard).size
     out.cell_width, out.cell_height = CELL_PX
     return True
 
 
-@ffi.callback("GhosttyTerminalColorSchemeFn")  # type: ignore[untyped-decorator]
+@ffi.callback(TYPES["ColorScheme"])  # type: ignore[untyped-decorator]
 def _scheme(_: Any, heard: Any, out: Any) -> bool:
     out[0] = lib.GHOSTTY_COLOR_SCHEME_DARK
     return True
@@ -184,7 +192,7 @@ def _scheme(_: Any, heard: Any, out: Any) -> bool:
 _version_string = string_of(VERSION)
 
 
-@ffi.callback("GhosttyTerminalXtversionFn")  # type: ignore[untyped-decorator]
+@ffi.callback(TYPES["Xtversion"])  # type: ignore[untyped-decorator]
 def _version(_: Any, heard: Any) -> Any:
     return _version_string[0]
 
@@ -192,6 +200,8 @@ def _version(_: Any, heard: Any) -> Any:
 CALLBACKS = {
     "WRITE_PTY": _reply,
     "BELL": _bell,
+    "TITLE_CHANGED": _titled,
+    "PWD_CHANGED": _moved,
     "DESKTOP_NOTIFICATION": _note,
     "PROGRESS_REPORT": _progress,
     "UNKNOWN_SEQUENCE": _unknown,

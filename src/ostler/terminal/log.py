@@ -26,13 +26,14 @@ class ByteLog:
             raise OstlerError("bad_request", f"A log of {limit} bytes keeps nothing")
         self.limit = limit
         self.end = 0
+        self._forgotten = 0
         self._size = limit + LOOK  # what lies just before `start` tells where a cut is clean
         self._ring = bytearray()
 
     @property
     def start(self) -> int:
         """The offset of the oldest byte that can still be read."""
-        return max(0, self.end - self.limit)
+        return max(self._forgotten, self.end - self.limit)
 
     def append(self, data: bytes) -> int:
         """The new end offset. Of more than fits, the newest bytes are kept."""
@@ -64,7 +65,7 @@ class ByteLog:
         A sequence longer than `LOOK` is not recognised; then only the character counts.
         """
         offset = min(max(offset, self.start), self.end)
-        oldest = max(0, self.end - self._size, offset - LOOK)
+        oldest = max(self._forgotten, self.end - self._size, offset - LOOK)
         around = self._slice(oldest, min(self.end, offset + LOOK))
         at = offset - oldest
         opening = around.rfind(b"\x1b", 0, at)
@@ -88,6 +89,11 @@ class ByteLog:
             return text, begin > 0
         return whole[whole_character(whole, len(whole) - limit) :].decode(), True
 
+    def forget(self) -> None:
+        """Lets go of all bytes; offsets go on."""
+        self._forgotten = self.end
+        self._ring = bytearray()
+
     def _grow(self, need: int) -> None:
         """By doubling, but never over what the ring may hold."""
         if need > len(self._ring):
@@ -108,3 +114,15 @@ def whole_character(data: bytes, at: int) -> int:
         if data[index] & 0xC0 != 0x80:
             return index
     return min(at + 3, len(data))
+
+
+def unfinished(data: bytes) -> int:
+    """How many bytes at the end are the beginning of a character of UTF-8 that is not complete."""
+    for count in range(1, min(3, len(data)) + 1):
+        byte = data[-count]
+        if byte >= 0xC2:
+            length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4 if byte < 0xF5 else 0
+            return count if count < length else 0
+        if byte < 0x80:
+            return 0
+    return 0

@@ -7,15 +7,17 @@ are answered by the emulator alone.
 import base64
 import binascii
 import re
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
 from ostler.errors import OstlerError
-from ostler.process import Size
 
-MIN_SIZE, MAX_SIZE = Size(20, 5), Size(500, 200)  # below the minimum the emulator has crashed
+if TYPE_CHECKING:
+    from ostler.process import Size
+
+MIN_SIZE, MAX_SIZE = (20, 5), (500, 200)  # columns, rows; below the minimum the emulator has crashed
 ABSURD = 10_000  # more cells in a row or column than any screen: a mistake, not a wish
 TITLE_LIMIT, LINK_LIMIT, CLIPBOARD_LIMIT = 256, 2048, 100_000
 SCHEMES = frozenset({"http", "https", "mailto"})
@@ -26,15 +28,15 @@ _ACTING = re.compile(
 )
 
 
-def clamp(cols: int, rows: int) -> Size:
+def clamp(cols: int, rows: int) -> "Size":
     """The nearest size that is safe for the emulator; `bad_request` for what is no size at all."""
+    from ostler.process import Size  # here, since the screen process needs all of this module but that
+
+    (min_cols, min_rows), (max_cols, max_rows) = MIN_SIZE, MAX_SIZE
     if not (0 < cols <= ABSURD and 0 < rows <= ABSURD):
-        hint = f"From {MIN_SIZE.cols}x{MIN_SIZE.rows} to {MAX_SIZE.cols}x{MAX_SIZE.rows}"
+        hint = f"From {min_cols}x{min_rows} to {max_cols}x{max_rows}"
         raise OstlerError("bad_request", f"{cols}x{rows} is not the size of a terminal", hint)
-    return Size(
-        min(max(cols, MIN_SIZE.cols), MAX_SIZE.cols),
-        min(max(rows, MIN_SIZE.rows), MAX_SIZE.rows),
-    )
+    return Size(min(max(cols, min_cols), max_cols), min(max(rows, min_rows), max_rows))
 
 
 # -- OSC --------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Screens of terminals: each a cursor over its byte log, emulated in another process, rebuilt when that dies."""
+"""Screens of terminals: emulated in processes of their own, which are replaced when they die."""
 
 import asyncio
 import itertools
@@ -6,162 +6,18 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ostler.errors import OstlerError
-from ostler.terminal.screen_follow import Followers, Updates
+from ostler.terminal.screen_follow import Updates
 from ostler.terminal.screen_link import Link
+from ostler.terminal.screen_one import Screen
 from ostler.terminal.screen_tail import Tail
-from ostler.terminal.screen_words import (
-    Answer,
-    Changed,
-    Checkpoint,
-    Close,
-    Closed,
-    Done,
-    Facts,
-    Limits,
-    Look,
-    Open,
-    Replies,
-    Request,
-    Seen,
-    Snapshot,
-    Told,
-    Update,
-    Watch,
-)
+from ostler.terminal.screen_words import Answer, Done, Facts, Limits, Modes, Open, Snapshot, Update
 
 ReadLog = Callable[[int, int], tuple[int, bytes]]  # offset, limit → where the bytes begin, the bytes
 
-PER_PROCESS = 200
+PER_PROCESS = 500
 CLOSE_LIMIT = 2.0
-
-
-class Screen:
-    """The screen of one terminal. Made by `Screens.open`."""
-
-    def __init__(self, id: int, tail: Tail, told: "Callable[[Facts], None]", reply: Callable[[bytes], None]) -> None:
-        self.id = id
-        self.tail = tail
-        self.restarts = 0
-        self.alone = False  # it made a process crash: it gets one of its own
-        self.link: Link | None = None
-        self.followers = Followers()
-        self.closed = asyncio.get_running_loop().create_future()
-        self._told, self._reply = told, reply
-        self._asks: dict[int, tuple[Look, asyncio.Future[Snapshot]]] = {}
-        self._numbers = itertools.count(1)
-
-    @property
-    def offset(self) -> int:
-        """How far the emulation has come."""
-        return self.tail.done
-
-    @property
-    def backlog(self) -> int:
-        """Bytes that were fed and not emulated yet. A source that can wait should, above some 512 KB."""
-        return self.tail.end - self.tail.done
-
-    def feed(self, offset: int, data: bytes) -> None:
-        """The log has got `data` at `offset`. Never blocks; what does not fit now is read from the log later."""
-        self.tail.grew(offset, data)
-        self.pump()
-
-    def resize(self, cols: int, rows: int) -> None:
-        """Takes effect after the bytes fed so far. Sizes out of bounds are clamped."""
-        self.tail.resized(cols, rows)
-        self.pump()
-
-    async def snapshot(self, history: bool = False) -> Snapshot:
-        """The screen after all bytes fed so far; with `history` its `vt` begins with the scrollback.
-
-        Raises `crashed` if looking at it kills the process, `not_found` if it is closed.
-        """
-        if self.tail.closing:
-            raise OstlerError("not_found", f"the screen {self.id} is closed")
-        look = Look(self.id, next(self._numbers), history)
-        self._asks[look.ask] = (look, asyncio.get_running_loop().create_future())
-        self.tail.then(look)
-        self.pump()
-        try:
-            return await self._asks[look.ask][1]
-        finally:
-            del self._asks[look.ask]
-
-    def changes(self) -> Updates:
-        """Updates of the screen, the first with every row; ends when the screen is closed, after the last one."""
-        updates = self.followers.add(self._watch)
-        if not self.tail.closing:
-            self._watch()
-        return updates
-
-    async def close(self) -> None:
-        """Emulates what is left, sends the last update, and forgets the screen; idempotent."""
-        if not self.tail.closing:
-            self.tail.closing = True
-            self.tail.then(Close(self.id))
-            self.pump()
-        await asyncio.shield(self.closed)
-
-    def pump(self) -> None:
-        """Sends what may be sent now."""
-        link = self.link
-        while link and link.may_send() and (request := self.tail.next(link.careful)):
-            link.send(request)
-
-    def attach(self, link: Link) -> None:
-        """Goes on with this process: from the start, or from the last checkpoint."""
-        self.link = link
-        self.tail.rewind()
-        for look, asked in self._asks.values():
-            if not asked.done():
-                self.tail.then(look)
-        if self.followers:
-            self.tail.then(Watch(self.id, True))
-        if self.tail.closing:
-            self.tail.then(Close(self.id))
-
-    def hear(self, answer: Answer) -> None:
-        match answer:
-            case Replies(_, offset, data):
-                self.tail.told = max(self.tail.told, offset)
-                self._reply(data)
-            case Told(_, offset, facts):
-                self.tail.told = max(self.tail.told, offset)
-                self.followers.tell(facts)
-                self._told(facts)
-            case Changed(_, update):
-                self.followers.update(update)
-            case Seen(_, ask, snapshot):
-                if (asked := self._asks.get(ask)) and not asked[1].done():
-                    asked[1].set_result(snapshot)
-            case Checkpoint():
-                self.tail.keep(answer)
-            case Closed():
-                self.end()
-
-    def blame(self, request: Request) -> None:
-        """The process died of this request. If it is the second time, the next process will not get it."""
-        if not self.tail.again(request):
-            return
-        self.alone = True
-        if isinstance(request, Look) and (asked := self._asks.get(request.ask)):
-            if not asked[1].done():
-                error = OstlerError("crashed", f"looking at the screen {self.id} crashed the emulator")
-                asked[1].set_exception(error)
-        else:
-            self.tail.skip(request)
-
-    def end(self) -> None:
-        self.followers.end()
-        for _, asked in self._asks.values():
-            if not asked.done():
-                asked.set_exception(OstlerError("not_found", f"the screen {self.id} is closed"))
-        if not self.closed.done():
-            self.closed.set_result(None)
-
-    def _watch(self) -> None:
-        if not self.tail.closing:
-            self.tail.then(Watch(self.id, bool(self.followers)))
-            self.pump()
+LOOK_LIMIT = 30.0
+RETRY_FIRST, RETRY_LAST = 0.05, 5.0  # seconds until the next try to start a process
 
 
 def nothing(_: object) -> None:
@@ -171,12 +27,16 @@ def nothing(_: object) -> None:
 class Screens:
     """All screens of this ostler. Starts screen processes as they are needed, and replaces those that die."""
 
-    def __init__(self, per_process: int = PER_PROCESS) -> None:
+    def __init__(self, per_process: int = PER_PROCESS, look_limit: float = LOOK_LIMIT) -> None:
+        """No snapshot takes longer than `look_limit` seconds: after that it is `crashed`."""
         self._per_process = per_process
+        self._look_limit = look_limit
         self._screens: dict[int, Screen] = {}
         self._links: list[Link] = []
         self._ids = itertools.count(1)
         self._burials: set[asyncio.Task[None]] = set()
+        self._retry: asyncio.TimerHandle | None = None
+        self._retry_after = RETRY_FIRST
         self._closed = False
 
     @property
@@ -202,20 +62,24 @@ class Screens:
         if self._closed:
             raise OstlerError("bad_request", "screens are closed, none can be opened any more")
         id = next(self._ids)
-        opening = Open(id, cols, rows, offset, limits or Limits())
-        screen = self._screens[id] = Screen(id, Tail(opening, read_log, notice), told, reply)
+        link = self._place()
+        tail = Tail(Open(id, cols, rows, offset, limits or Limits()), read_log, notice)
+        screen = self._screens[id] = Screen(id, tail, told, reply, self._look_limit)
         screen.closed.add_done_callback(lambda _: self._screens.pop(id, None))
-        try:
-            screen.attach(self._place())
-        except OstlerError:
-            screen.end()
-            raise
-        screen.pump()
+        screen.attach(link)
         return screen
+
+    def warm(self) -> None:
+        """Starts a process ahead of need: the first screen need not wait for it."""
+        if not self._links and not self._closed:
+            with suppress(OstlerError):
+                self._start()
 
     async def close(self) -> None:
         """Ends all screens and their processes at once; idempotent."""
         self._closed = True
+        if self._retry:
+            self._retry.cancel()
         for screen in list(self._screens.values()):
             screen.end()
         links, self._links = self._links, []
@@ -236,52 +100,55 @@ class Screens:
         return free[0] if free else self._start()
 
     def _start(self) -> Link:
-        link = Link(self._hear, self._pump, self._lost)
+        link = Link(self._hear, self._lost)
         self._links.append(link)
         return link
 
     def _hear(self, answer: Answer) -> None:
         if isinstance(answer, Done):
+            self._retry_after = RETRY_FIRST
             for id, offset in answer.offsets.items():
                 if screen := self._screens.get(id):
-                    screen.tail.came_to(offset)
+                    screen.came_to(offset)
         elif screen := self._screens.get(answer.id):
             screen.hear(answer)
 
-    def _pump(self, link: Link) -> None:
-        """The process has room again. After a crash it is treated with care until all have caught up."""
-        mine = [screen for screen in self._screens.values() if screen.link is link]
-        if link.careful and all(screen.tail.rebuilt for screen in mine):
-            link.careful = False
-        for screen in mine:
-            screen.pump()
+    # -- when a process dies
 
     def _lost(self, link: Link) -> None:
-        """A process died: its screens go on in a new one, with care; who crashed it again, in one of its own."""
+        """Its screens go on in a new one; who crashed it twice, in one of its own."""
         self._links.remove(link)
         self._bury(link)
-        mine = [screen for screen in self._screens.values() if screen.link is link]
-        for screen in mine:
+        doing = link.doing()
+        for screen in [screen for screen in self._screens.values() if screen.link is link]:
+            screen.link = None
             screen.restarts += 1
-            if not link.careful:
-                screen.tail.doubt()
-            elif link.last and link.last.id == screen.id and not link.idle:
-                screen.blame(link.last)
-        with suppress(OstlerError):
-            self._rebuild([screen for screen in mine if not screen.alone])
-        for screen in mine:
-            if screen.alone:
-                with suppress(OstlerError):
-                    self._rebuild([screen])
+            if doing and doing.id == screen.id:
+                screen.blame(doing)
+        if link.answered or doing:
+            self._rebuild()
+        else:
+            self._rebuild_later()  # it did not even begin: at once would be in vain, again and again
 
-    def _rebuild(self, screens: list[Screen]) -> None:
-        if not screens or self._closed:
-            return
-        link = self._start()
-        link.careful = True
-        for screen in screens:
-            screen.attach(link)
-        self._pump(link)
+    def _rebuild(self) -> None:
+        """Gives a process to every screen that has none."""
+        self._retry = None
+        lost = [screen for screen in self._screens.values() if screen.link is None]
+        crowd = [screen for screen in lost if not screen.alone]
+        groups = [[screen] for screen in lost if screen.alone]
+        groups += [crowd[at : at + self._per_process] for at in range(0, len(crowd), self._per_process)]
+        try:
+            for group in groups:
+                link = self._start()
+                for screen in group:
+                    screen.attach(link)
+        except OstlerError:
+            self._rebuild_later()
+
+    def _rebuild_later(self) -> None:
+        if not self._closed and self._retry is None:
+            self._retry = asyncio.get_running_loop().call_later(self._retry_after, self._rebuild)
+            self._retry_after = min(2 * self._retry_after, RETRY_LAST)
 
     def _bury(self, link: Link) -> None:
         burial = asyncio.get_running_loop().create_task(link.gone(1.0))
@@ -289,4 +156,4 @@ class Screens:
         burial.add_done_callback(self._burials.discard)
 
 
-__all__ = ["Limits", "Screen", "Screens", "Snapshot", "Update", "Updates"]
+__all__ = ["Limits", "Modes", "Screen", "Screens", "Snapshot", "Update", "Updates"]

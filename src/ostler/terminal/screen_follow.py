@@ -13,6 +13,7 @@ class Updates(AsyncIterator[Update]):
 
     def __init__(self, left: "Callable[[Updates], None]") -> None:
         self._pending: Update | None = None
+        self._last: Update | None = None  # without its rows
         self._facts = Facts()
         self._seq = 0
         self._ended = False
@@ -25,8 +26,10 @@ class Updates(AsyncIterator[Update]):
             self._wake.set()
 
     def tell(self, facts: Facts) -> None:
-        """Goes along with the next update: what is told changes something, be it the cursor."""
+        """Goes along with the next update; if none is on its way, with one that changes nothing else."""
         self._facts = joined(self._facts, facts)
+        if self._last:
+            self.put(self._last)
 
     def end(self) -> None:
         self._ended = True
@@ -47,6 +50,7 @@ class Updates(AsyncIterator[Update]):
             self._wake.clear()
         self._seq += 1
         facts, self._facts = self._facts, Facts()
+        self._last = msgspec.structs.replace(update, changed=(), facts=Facts(), whole=False)
         return msgspec.structs.replace(update, seq=self._seq, facts=joined(facts, update.facts))
 
 

@@ -6,67 +6,78 @@ import socket
 import subprocess
 import sys
 import time
-from collections import deque
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import ostler
 from ostler.errors import OstlerError, kind_of_os_error
+from ostler.terminal.screen_box import Box, Doing, box_file
 from ostler.terminal.screen_words import Answer, Done, Frames, Request, frame
 
 BOOT = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from ostler.terminal.screen_process import main; main(int(sys.argv[2]))"
+    "from ostler.terminal.screen_process import main; main(int(sys.argv[2]), int(sys.argv[3]))"
 )
 HANG_LIMIT = 20.0  # without progress, while something is asked of it
+PACE = 0.01  # between two writes: what comes meanwhile goes together. The first after a pause goes at once
+BULK = 64 * 1024  # bytes that do not wait for the next write
+BATCH = 512 * 1024
+
+Fetch = Callable[[], Request | None]
 
 
 class Link:
-    """One screen process. `careful`: one request at a time, so that a crash names the one that caused it."""
+    """One screen process. Requests are fetched when they can be sent: `want` says who has some."""
 
-    def __init__(self, heard: Callable[[Answer], None], free: Callable[["Link"], None], lost: Callable[["Link"], None]):
+    def __init__(self, heard: Callable[[Answer], None], lost: Callable[["Link"], None]) -> None:
         """Starts the process and does not wait for it: the socket holds requests until it is up."""
-        self.careful = False
-        self.last: Request | None = None
         self.alive = True
-        self._heard, self._free, self._lost = heard, free, lost
+        self.answered = False
+        self._heard, self._lost = heard, lost
         self._sent = self._handled = 0
-        self._queue: deque[memoryview] = deque()
+        self._wanting: dict[int, Fetch] = {}
+        self._bulk = 0
+        self._rest = memoryview(b"")
         self._frames = Frames(Answer)
         self._loop = asyncio.get_running_loop()
-        self._sock, self._process = launch()
+        self._sock, self._box, self._process = launch()
         self._watch = self._loop.call_later(HANG_LIMIT, self._check, 0)
+        self._timer: asyncio.Handle | None = None
+        self._soon = False  # it is for the next turn of the loop
+        self._sent_at = 0.0
         self._loop.add_reader(self._sock, self._receive)
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
-    @property
-    def idle(self) -> bool:
-        """Everything that was sent has been handled."""
-        return self._handled == self._sent
+    def want(self, id: int, fetch: Fetch, size: int | None = None) -> None:
+        """The screen `id` has requests, which are fetched until it has none. If they are nothing but `size` bytes
+        more, they may wait for others: so many terminals cost little.
+        """
+        self._wanting[id] = fetch
+        self._bulk += BULK if size is None else size
+        if self._rest or not self.alive:
+            return  # sent when the socket has room again; to a process that is gone, nothing is sent
+        if self._bulk >= BULK:
+            self._plan(0.0)
+        elif self._timer is None:
+            self._plan(self._sent_at + PACE - self._loop.time())
 
-    def may_send(self) -> bool:
-        return self.alive and (self.idle or not self.careful)
-
-    def send(self, request: Request) -> None:
-        """Queues a request; to a process that is gone, nothing is sent: `lost` was told, or will be."""
-        if not self.alive:
-            return
-        self.last = request
-        self._sent += 1
-        self._queue.append(memoryview(frame(request)))
-        self._flush()
+    def doing(self) -> Doing | None:
+        """What the process was at when it died."""
+        return self._box.read()
 
     def drop(self) -> None:
         """Closes our side, by which the process ends; `lost` is not told. Idempotent."""
         if self.alive:
             self.alive = False
             self._watch.cancel()
+            self._unplan()
             self._loop.remove_reader(self._sock)
             self._loop.remove_writer(self._sock)
             self._sock.close()
-            self._queue.clear()
+            self._rest, self._wanting = memoryview(b""), {}
 
     async def gone(self, limit: float) -> None:
         """Waits until the process has exited and is reaped; kills it after `limit` seconds."""
@@ -75,6 +86,52 @@ class Link:
             if time.monotonic() > kill_at:
                 self._process.kill()
             await asyncio.sleep(0.002)
+        self._box.close()
+
+    def _send(self) -> None:
+        """Fetches what there is, up to a batch, and sends it by one write."""
+        self._unplan()
+        self._bulk, self._sent_at = 0, self._loop.time()
+        batch, size = [], 0
+        while self._wanting and size < BATCH:
+            id = next(iter(self._wanting))
+            fetch = self._wanting.pop(id)
+            while size < BATCH and (request := fetch()):
+                batch.append(frame(request))
+                size += len(batch[-1])
+            if size >= BATCH:
+                self._wanting[id] = fetch  # behind the others
+        self._sent += len(batch)
+        self._rest = memoryview(b"".join(batch))
+        self._flush()
+
+    def _flush(self) -> None:
+        try:
+            while self._rest:
+                self._rest = self._rest[self._sock.send(self._rest) :]
+        except BlockingIOError:
+            self._loop.add_writer(self._sock, self._drained)
+        except OSError:
+            self._rest, self._wanting = memoryview(b""), {}  # what it still said is read first, then `lost` is told
+        else:
+            if self._wanting:
+                self._plan(0.0)
+
+    def _drained(self) -> None:
+        self._loop.remove_writer(self._sock)
+        self._flush()
+
+    def _plan(self, wait: float) -> None:
+        if self._soon:
+            return
+        self._unplan()
+        self._soon = wait <= 0
+        self._timer = self._loop.call_soon(self._send) if self._soon else self._loop.call_later(wait, self._send)
+
+    def _unplan(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+            self._timer, self._soon = None, False
 
     def _receive(self) -> None:
         try:
@@ -86,34 +143,15 @@ class Link:
         if not data:
             self._end()
             return
-        progress = False
         for answer in self._frames.read(data):
             if isinstance(answer, Done):
-                self._handled = answer.handled
-                progress = True
+                self._handled, self.answered = answer.handled, True
             if self.alive:
                 self._heard(answer)
-        if progress and self.alive:
-            self._free(self)
-
-    def _flush(self) -> None:
-        try:
-            while self._queue:
-                sent = self._sock.send(self._queue[0])
-                self._queue[0] = self._queue[0][sent:]
-                if not self._queue[0]:
-                    self._queue.popleft()
-        except BlockingIOError:
-            self._loop.add_writer(self._sock, self._flush)
-        except OSError:
-            self._loop.remove_writer(self._sock)  # what it still said is read first, then `lost` is told
-            self._queue.clear()
-        else:
-            self._loop.remove_writer(self._sock)
 
     def _check(self, handled: int) -> None:
         """A process that handles nothing for too long is killed, and then replaced like one that crashed."""
-        if not self.idle and handled == self._handled:
+        if handled == self._handled < self._sent:
             self._process.kill()
         self._watch = self._loop.call_later(HANG_LIMIT, self._check, self._handled)
 
@@ -123,23 +161,30 @@ class Link:
             self._lost(self)
 
 
-def launch() -> "tuple[socket.socket, subprocess.Popen[bytes]]":
+def launch() -> "tuple[socket.socket, Box, subprocess.Popen[bytes]]":
     """Starts a screen process with our socket and nothing of our environment."""
     source = os.path.dirname(os.path.dirname(ostler.__file__))
-    ours, theirs = socket.socketpair()
-    ours.setblocking(False)
-    argv = [sys.executable, "-I", "-c", BOOT, source, str(theirs.fileno())]
     null = subprocess.DEVNULL
-    with theirs:
+    with ExitStack() as opened:
         try:
-            return ours, subprocess.Popen(
-                argv,
+            ours, theirs = map(opened.enter_context, socket.socketpair())
+            file = box_file()
+            opened.callback(os.close, file)
+            box = Box(file)
+            opened.callback(box.close)
+            ours.setblocking(False)
+            fds = (theirs.fileno(), file)
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-c", BOOT, source, *map(str, fds)],
                 stdin=null,
                 stdout=null,
                 env={"LC_ALL": "C.UTF-8"},
-                pass_fds=(theirs.fileno(),),
+                pass_fds=fds,
                 start_new_session=True,
             )
         except OSError as error:
-            ours.close()
             raise OstlerError(kind_of_os_error(error, "crashed"), f"cannot start a screen process: {error}") from error
+        opened.pop_all()
+        theirs.close()
+        os.close(file)
+        return ours, box, process

@@ -15,6 +15,7 @@ import msgspec
 
 from ostler.terminal.emulator import Emulator
 from ostler.terminal.ghostty import GhosttyFault
+from ostler.terminal.screen_box import DRAW, FEED, KEEP, LOOK, OPEN, RESIZE, Box
 from ostler.terminal.screen_words import (
     Answer,
     Changed,
@@ -38,8 +39,10 @@ from ostler.terminal.screen_words import (
 
 COALESCE = 0.02  # between two updates of one screen; the first after a pause goes at once
 HOLD = 0.15  # how long synchronized output may hold an update back
-CHECKPOINT_BYTES = 256 * 1024
-CHECKPOINT_SECONDS = 5.0
+CHECKPOINT_BYTES = 256 * 1024  # to feed them again takes as long as a few checkpoints
+CHECKPOINT_RESIZES = 64
+CONFIRM_BYTES = 64 * 1024
+CONFIRM_SECONDS = 0.1
 NOTHING = Facts()
 FOREVER = float("inf")
 
@@ -47,40 +50,30 @@ FOREVER = float("inf")
 class Shown:
     """One terminal in this process, and what of it ostler was told."""
 
-    def __init__(self, request: Open, now: float) -> None:
+    def __init__(self, request: Open) -> None:
         kept = request.checkpoint
         self.id = request.id
         self.emulator = Emulator(request.cols, request.rows, request.limits, kept.data if kept else b"")
         self.emulator.progress_now = kept.progress if kept else None
-        self.offset = kept.offset if kept else request.offset
-        self.resizes = kept.resizes if kept else 0
-        self.kept_offset = self.offset
-        self.kept_resizes = self.resizes
-        self.kept_at = now
+        self.offset = self.kept_offset = kept.offset if kept else request.offset
+        self.resizes = self.kept_resizes = kept.resizes if kept else 0
+        self.modes = request.modes  # as ostler knows them
         self.watched = False
-        self.changed = False
         self.whole = True
         self.last_update = 0.0
         self.changed_at = 0.0
-        self.facts = NOTHING
-
-    def touch(self, now: float) -> None:
-        if not self.changed:
-            self.changed, self.changed_at = True, now
 
     def update_due(self) -> float:
         """When the next update may go."""
-        if not (self.changed and self.watched):
-            return FOREVER
         due = self.last_update + COALESCE
-        if not self.whole and self.emulator.modes().synchronized:
+        if not self.whole and self.emulator.synchronized():
             due = max(due, self.changed_at + HOLD)
         return due
 
-    def checkpoint_due(self) -> float:
-        if self.offset == self.kept_offset and self.resizes == self.kept_resizes:
-            return FOREVER
-        return 0.0 if self.offset - self.kept_offset >= CHECKPOINT_BYTES else self.kept_at + CHECKPOINT_SECONDS
+    def checkpoint_due(self) -> bool:
+        return (
+            self.offset - self.kept_offset >= CHECKPOINT_BYTES or self.resizes - self.kept_resizes >= CHECKPOINT_RESIZES
+        )
 
     def update(self, now: float) -> Update:
         """What changed on the screen since the last one."""
@@ -97,132 +90,178 @@ class Shown:
             modes=emulator.modes(),
             whole=self.whole or len(wanted) == emulator.size[1],
         )
-        self.changed = self.whole = False
+        self.whole = False
         self.last_update = now
         return update
 
-    def checkpoint(self, now: float) -> Checkpoint | None:
+    def checkpoint(self) -> Checkpoint | None:
         """None within an endless sequence: then it is tried again when as much has passed."""
         data = self.emulator.checkpoint()
-        self.kept_at, self.kept_offset, self.kept_resizes = now, self.offset, self.resizes
+        self.kept_offset, self.kept_resizes = self.offset, self.resizes
         return (data and Checkpoint(self.id, self.offset, self.resizes, self.emulator.progress_now, data)) or None
 
 
 class Stage:
     """All terminals of this process. Requests in; answers are collected until they are sent."""
 
-    def __init__(self) -> None:
-        self.shown: dict[int, Shown] = {}
-        self.handled = 0
-        self.offsets: dict[int, int] = {}
-        self.answers: list[Answer] = []
-        self.pending: set[int] = set()  # those that an update or a checkpoint may be due for
+    def __init__(self, box: Box) -> None:
+        self._box = box
+        self._shown: dict[int, Shown] = {}
+        self._changed: dict[int, Shown] = {}  # those that an update is due for
+        self._answers: list[Answer] = []
+        self._handled = 0
+        self._offsets: dict[int, int] = {}  # how far they came since that was confirmed
+        self._unconfirmed = 0  # bytes
+        self._confirm_at = FOREVER
 
     def handle(self, request: Request, now: float) -> None:
-        self.handled += 1
+        self._handled += 1
         if isinstance(request, Open):
-            self._open(request, now)
-        elif (shown := self.shown.get(request.id)) is None:
-            return
+            self._open(request)
+        elif (shown := self._shown.get(request.id)) is None:
+            pass
         elif isinstance(request, Feed):
             self._feed(shown, request, now)
+            return
         elif isinstance(request, Resize):
-            shown.resizes = request.count
-            self._reply(shown, shown.emulator.resize(request.cols, request.rows), now)
-            shown.whole = True
+            self._resize(shown, request, now)
         elif isinstance(request, Look):
-            if shown.changed and shown.watched:
-                self.answers.append(Changed(shown.id, shown.update(now)))
-            elif not shown.watched:
-                shown.emulator.dirty()
-            self.answers.append(Seen(shown.id, request.ask, shown.emulator.snapshot(shown.offset, request.history)))
+            self._look(shown, request, now)
         elif isinstance(request, Watch):
             shown.watched, shown.whole, shown.last_update = request.on, True, 0.0
-            shown.touch(now)
-            self.pending.add(shown.id)
+            shown.emulator.unwatch()
+            self._touch(shown, now)
         else:
             self._close(shown, now)
+        self._confirm_at = now
 
-    def tick(self, now: float) -> float:
-        """Makes the updates and checkpoints that are due; returns when the next ones are."""
-        next_at = FOREVER
-        for id in list(self.pending):
-            shown = self.shown[id]
+    def answers(self, now: float) -> list[Answer]:
+        """What there is to say now, with the updates that are due; how far everything has come is said last."""
+        for shown in list(self._changed.values()):
             if shown.update_due() <= now:
-                self.answers.append(Changed(id, shown.update(now)))
-            if shown.checkpoint_due() <= now and (kept := shown.checkpoint(now)):
-                self.answers.append(kept)
-            due = min(shown.update_due(), shown.checkpoint_due())
-            if due == FOREVER:
-                self.pending.discard(id)
-            next_at = min(next_at, due)
-        return next_at
-
-    def taken(self) -> list[Answer]:
-        """The answers so far; last of all how far everything has come."""
-        answers, self.answers = self.answers, []
-        answers.append(Done(self.handled, self.offsets))
-        self.offsets = {}
+                self._draw(shown, now)
+        if self._answers or now >= self._confirm_at:
+            self._answers.append(Done(self._handled, self._offsets))
+            self._offsets, self._unconfirmed, self._confirm_at = {}, 0, FOREVER
+        answers, self._answers = self._answers, []
         return answers
 
-    def _open(self, request: Open, now: float) -> None:
-        if old := self.shown.pop(request.id, None):
+    def next_at(self) -> float:
+        """When there will be something to say, if nothing comes."""
+        return min([self._confirm_at, *(shown.update_due() for shown in self._changed.values())])
+
+    def _open(self, request: Open) -> None:
+        self._box.begin(request.id, OPEN)
+        if old := self._shown.pop(request.id, None):
+            self._changed.pop(old.id, None)
             old.emulator.close()
         try:
-            self.shown[request.id] = Shown(request, now)
+            self._shown[request.id] = Shown(request)
         except GhosttyFault:  # a checkpoint of no use: the log has the rest
-            self.shown[request.id] = Shown(msgspec.structs.replace(request, checkpoint=None), now)
+            self._shown[request.id] = Shown(msgspec.structs.replace(request, checkpoint=None))
 
     def _feed(self, shown: Shown, request: Feed, now: float) -> None:
-        replies = shown.emulator.feed(request.data)
-        facts = shown.emulator.facts()
-        shown.offset = self.offsets[shown.id] = request.end
-        if not request.quiet:
-            self._reply(shown, replies, now)
-            if facts != NOTHING:
-                self.answers.append(Told(shown.id, shown.offset, facts))
-        shown.touch(now)
-        self.pending.add(shown.id)
+        self._box.begin(shown.id, FEED, request.end, len(request.data))
+        emulator = shown.emulator
+        replies = emulator.feed(request.data)
+        shown.offset = self._offsets[shown.id] = request.end
+        if request.quiet:
+            emulator.facts()
+        else:
+            self._say(shown, replies)
+        if shown.watched:
+            self._touch(shown, now)
+        if shown.checkpoint_due():
+            self._keep(shown)
+        self._unconfirmed += len(request.data)
+        wait = CONFIRM_SECONDS if self._unconfirmed < CONFIRM_BYTES else 0.0
+        self._confirm_at = min(self._confirm_at, now + wait)
 
-    def _reply(self, shown: Shown, replies: bytes, now: float) -> None:
+    def _resize(self, shown: Shown, request: Resize, now: float) -> None:
+        self._box.begin(shown.id, RESIZE, request.count)
+        shown.resizes = request.count
+        replies = shown.emulator.resize(request.cols, request.rows)
         if replies:
-            self.answers.append(Replies(shown.id, shown.offset, replies))
-        shown.touch(now)
-        self.pending.add(shown.id)
+            self._answers.append(Replies(shown.id, shown.offset, replies))
+        shown.whole = True
+        self._touch(shown, now)
+        if shown.checkpoint_due():
+            self._keep(shown)
+
+    def _look(self, shown: Shown, request: Look, now: float) -> None:
+        if shown.id in self._changed:
+            self._draw(shown, now)
+        self._box.begin(shown.id, LOOK, request.ask)
+        if not shown.watched:
+            shown.emulator.dirty()
+        snapshot = shown.emulator.snapshot(shown.offset, request.history)
+        self._answers.append(Seen(shown.id, request.ask, snapshot))
+        if not shown.watched:
+            shown.emulator.unwatch()
+
+    def _say(self, shown: Shown, replies: bytes) -> None:
+        """Replies and facts, modes among them if they are others than ostler knows."""
+        emulator = shown.emulator
+        if replies:
+            self._answers.append(Replies(shown.id, shown.offset, replies))
+        facts, modes = emulator.facts(), emulator.modes()
+        if modes is not shown.modes and modes != shown.modes:
+            facts = msgspec.structs.replace(facts or NOTHING, modes=modes)
+        shown.modes = modes
+        if facts:
+            self._answers.append(Told(shown.id, msgspec.structs.replace(facts, offset=shown.offset)))
+
+    def _touch(self, shown: Shown, now: float) -> None:
+        if shown.watched and shown.id not in self._changed:
+            self._changed[shown.id], shown.changed_at = shown, now
+        elif not shown.watched:
+            self._changed.pop(shown.id, None)
+
+    def _draw(self, shown: Shown, now: float) -> None:
+        self._box.begin(shown.id, DRAW)
+        del self._changed[shown.id]
+        self._answers.append(Changed(shown.id, shown.update(now)))
+
+    def _keep(self, shown: Shown) -> None:
+        self._box.begin(shown.id, KEEP)
+        if kept := shown.checkpoint():
+            self._answers.append(kept)
 
     def _close(self, shown: Shown, now: float) -> None:
-        if shown.watched and shown.changed:
-            self.answers.append(Changed(shown.id, shown.update(now)))
-        self.answers.append(Closed(shown.id))
-        del self.shown[shown.id]
-        self.pending.discard(shown.id)
+        if shown.id in self._changed:
+            self._draw(shown, now)
+        self._answers.append(Closed(shown.id))
+        del self._shown[shown.id]
         shown.emulator.close()
 
 
-def serve(sock: socket.socket) -> None:
+def serve(sock: socket.socket, box: Box) -> None:
     """Reads, emulates, answers, until the other side is gone."""
-    stage, frames = Stage(), Frames(Request)
+    stage, frames = Stage(box), Frames(Request)
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     next_at = FOREVER
     while True:
+        box.rest()
         wait = None if next_at == FOREVER else max(0.0, next_at - time.monotonic()) * 1000
         if poll.poll(wait):
             data = sock.recv(1 << 18)
             if not data:
                 return
+            now = time.monotonic()
             for request in frames.read(data):
-                stage.handle(request, time.monotonic())
-        next_at = stage.tick(time.monotonic())
-        sock.sendall(b"".join(map(frame, stage.taken())))
+                stage.handle(request, now)
+        if answers := stage.answers(time.monotonic()):
+            sock.sendall(b"".join(map(frame, answers)))
+        next_at = stage.next_at()
 
 
-def main(fd: int) -> None:
+def main(fd: int, box: int) -> None:
     """Runs on the socket with this number. A crash leaves no core file, and the end of ostler is its end."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     gc.freeze()
     with socket.socket(fileno=fd) as sock:
         try:
-            serve(sock)
+            serve(sock, Box(box))
         except ConnectionError:
             sys.exit(0)

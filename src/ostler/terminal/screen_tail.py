@@ -7,7 +7,8 @@ begun again at the last checkpoint.
 from collections import deque
 from collections.abc import Callable
 
-from ostler.terminal.screen_words import Checkpoint, Feed, Open, Request, Resize
+from ostler.terminal.screen_box import DRAW, FEED, KEEP, OPEN, RESIZE, Doing
+from ostler.terminal.screen_words import Checkpoint, Feed, Modes, Open, Request, Resize
 
 WINDOW = 256 * 1024  # bytes on their way to the process
 CHUNK = 64 * 1024
@@ -22,30 +23,29 @@ class Tail:
         self, opening: Open, read_log: Callable[[int, int], tuple[int, bytes]], notice: Callable[[str], None]
     ) -> None:
         self.end = self.sent = self.done = self.told = opening.offset
+        self.modes = Modes()
         self.closing = False
         self._opening = opening
         self._read_log, self._notice = read_log, notice
         self._kept: Checkpoint | None = None
         self._resizes: list[tuple[int, Resize]] = []  # since the checkpoint, with their offsets
         self._count = 0
+        self._size = opening.cols, opening.rows
         self._queue: deque[tuple[int, Request]] = deque()  # each is due when its offset has been sent
         self._skips: list[tuple[int, int]] = []
-        self._doubt = (0, 0)
-        self._suspect: Request | None = None
-        self._rebuilt_at = opening.offset
-        self._fresh: tuple[int, bytes] = (0, b"")  # what was just fed, to spare the log
+        self._suspect: Doing | None = None  # what the process died of, once so far
 
     @property
-    def rebuilt(self) -> bool:
-        """All that was there when the process died has been emulated again."""
-        return self.done >= self._rebuilt_at and not self._queue
+    def waiting(self) -> bool:
+        """Whether there is something to send, be there room for it or not."""
+        return self.sent < self.end or bool(self._queue)
 
-    def grew(self, offset: int, data: bytes) -> None:
-        self.end = max(self.end, offset + len(data))
-        self._fresh = (offset, data)
+    def grew(self, end: int) -> None:
+        self.end = max(self.end, end)
 
     def resized(self, cols: int, rows: int) -> None:
         self._count += 1
+        self._size = cols, rows
         resize = Resize(self._opening.id, self._count, cols, rows)
         self._resizes.append((self.end, resize))
         self.then(resize)
@@ -54,83 +54,88 @@ class Tail:
         """To be sent after the bytes fed so far."""
         self._queue.append((self.end, request))
 
-    def next(self, careful: bool) -> Request | None:
+    def next(self) -> Request | None:
         """What to send now, counted as sent; None if there is nothing, or no room."""
-        self._pass_over()
-        if self._queue and self._queue[0][0] <= self.sent:
-            return self._queue.popleft()[1]
-        goal = self._queue[0][0] if self._queue else self.end
+        if self._skips:
+            self._pass_over()
+        goal = self.end
+        if self._queue:
+            goal = self._queue[0][0]
+            if goal <= self.sent:
+                return self._queue.popleft()[1]
         if self.sent >= goal or self.sent - self.done >= WINDOW:
             return None
-        limit = min(goal - self.sent, CAREFUL_CHUNK if careful else CHUNK)
-        if self.sent < self.told:  # told before the crash: quiet up to there, aloud from there on
-            limit = min(limit, self.told - self.sent)
-        return self._take(min([limit, *(start - self.sent for start, _ in self._skips if start > self.sent)]))
+        return self._take(min(goal - self.sent, self._step()))
 
     def came_to(self, offset: int) -> None:
         self.done = max(self.done, offset)
         self.told = max(self.told, offset)
+        if self._suspect:
+            self.passed(OPEN)
+
+    def passed(self, what: int) -> None:
+        """The process has done such a thing for this screen and lives."""
+        if self._suspect and self._suspect.what == what:
+            self._suspect = None
 
     def keep(self, checkpoint: Checkpoint) -> None:
         self._kept = checkpoint
         self._resizes = [(at, resize) for at, resize in self._resizes if resize.count > checkpoint.resizes]
         self._skips = [skip for skip in self._skips if skip[1] > checkpoint.offset]
+        self.passed(KEEP)
 
     def rewind(self) -> None:
         """Begins again for a new process; what was asked of the old one is to be asked anew."""
         kept, opening = self._kept, self._opening
         start = kept.offset if kept else opening.offset
-        self._rebuilt_at = max(self.sent, start)
         self.sent = self.done = start
-        again = Open(opening.id, opening.cols, opening.rows, opening.offset, opening.limits, kept)
+        again = Open(opening.id, opening.cols, opening.rows, opening.offset, opening.limits, kept, self.modes)
         self._queue = deque([(start, again), *((max(at, start), resize) for at, resize in self._resizes)])
 
-    def doubt(self) -> None:
-        """The process died: what it had not confirmed may be the reason."""
-        self._doubt = (self.told, self.sent)
+    def again(self, doing: Doing) -> bool:
+        """The process died of this. Whether that is the second time; of bytes, whether some of them were there."""
+        before, self._suspect = self._suspect, doing
+        if before is None or before.what != doing.what:
+            return False
+        if doing.what == FEED:
+            return before.number - before.size < doing.number and doing.number - doing.size < before.number
+        return before == doing
 
-    def again(self, request: Request) -> bool:
-        """Whether this is the second crash on the same bytes, or on the same other request."""
-        if not isinstance(request, Feed):
-            before, self._suspect = self._suspect, request
-            return before == request
-        start, (first, last) = request.end - len(request.data), self._doubt
-        self._doubt = (start, request.end)
-        return first < request.end and start < last
-
-    def skip(self, request: Request) -> None:
+    def skip(self, doing: Doing) -> None:
         """Leaves out what killed the process, and says so."""
-        match request:
-            case Feed(_, end, _, data):
-                self._skips.append((end - len(data), end))
-                self._notice(f"{len(data)} bytes at {end - len(data)} crashed the emulator twice and were skipped")
-            case Resize(_, count, cols, rows):
-                self._resizes = [(at, resize) for at, resize in self._resizes if resize.count != count]
-                self._notice(f"the size {cols} × {rows} crashed the emulator and was skipped")
-            case _:
-                self._begin_blank()
+        if doing.what == FEED:
+            start = doing.number - doing.size
+            self._skips.append((start, doing.number))
+            self._notice(f"{doing.size} bytes at {start} crashed the emulator twice and were skipped")
+        elif doing.what == RESIZE:
+            self._resizes = [(at, resize) for at, resize in self._resizes if resize.count != doing.number]
+            self._notice("a new size crashed the emulator twice and was skipped")
+        else:
+            self._begin_blank("looking at it" if doing.what == DRAW else "keeping it")
 
-    def _begin_blank(self) -> None:
-        self._opening = Open(self._opening.id, *self._size(), self.end, self._opening.limits)
-        self._kept, self._resizes = None, []
-        self._notice("the screen could not be rebuilt and begins empty")
-
-    def _size(self) -> tuple[int, int]:
-        if self._resizes:
-            return self._resizes[-1][1].cols, self._resizes[-1][1].rows
-        return self._opening.cols, self._opening.rows
+    def _begin_blank(self, why: str) -> None:
+        self._opening = Open(self._opening.id, *self._size, self.end, self._opening.limits)
+        self._kept, self._resizes, self.modes = None, [], Modes()
+        self._notice(f"the screen begins empty: {why} crashed the emulator twice")
 
     def _pass_over(self) -> None:
         for start, end in self._skips:
             if start <= self.sent < end:
                 self.sent = end
 
+    def _step(self) -> int:
+        """How many bytes at once: few where a crash is feared, and none beyond what was told or is to be skipped."""
+        suspect = self._suspect
+        step = CAREFUL_CHUNK if suspect and suspect.what == FEED and self.sent < suspect.number else CHUNK
+        if self.sent < self.told:  # told before the crash: quiet up to there, aloud from there on
+            step = min(step, self.told - self.sent)
+        for start, _ in self._skips:
+            if start > self.sent:
+                step = min(step, start - self.sent)
+        return step
+
     def _take(self, limit: int) -> Feed | None:
-        offset, data = self._fresh
-        if offset == self.sent and data:
-            data = data[:limit]
-        else:
-            offset, data = self._read_log(self.sent, limit)
+        offset, data = self._read_log(self.sent, limit)
         if not data:
             return None
         lost, quiet = offset - self.sent, self.sent < self.told

@@ -7,6 +7,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from ostler.terminal.keys import KeyModes
+
 Shape = Literal["block", "bar", "underline", "hollow"]
 ProgressState = Literal["set", "error", "indeterminate", "paused"]
 
@@ -32,7 +34,23 @@ class Modes(Struct, frozen=True, array_like=True):
     application_cursor: bool = False
     application_keypad: bool = False
     kitty: int = 0  # flags of the kitty keyboard protocol
-    synchronized: bool = False
+    modify_other_keys: int = 0
+    backarrow: bool = False
+    alt_escape: bool = True
+    numlock_keypad: bool = True
+
+
+def key_modes(modes: Modes) -> KeyModes:
+    """What `keys.encode` has to know of a program's modes."""
+    return KeyModes(
+        cursor_application=modes.application_cursor,
+        keypad_application=modes.application_keypad,
+        numlock_keypad=modes.numlock_keypad,
+        alt_escape=modes.alt_escape,
+        backarrow=modes.backarrow,
+        modify_other_keys=modes.modify_other_keys,
+        kitty=modes.kitty,
+    )
 
 
 class Progress(Struct, frozen=True, array_like=True):
@@ -51,7 +69,10 @@ class Row(Struct, frozen=True, array_like=True):
 
 
 class Facts(Struct, frozen=True, array_like=True):
-    """What a program told in passing. Of title, folder and progress only the last; None where it told nothing."""
+    """What a program told in passing, up to `offset` of its log; None where it told nothing.
+
+    Of title, folder, progress and modes only the last. Modes are told when they change, watched or not.
+    """
 
     bells: int = 0
     title: str | None = None
@@ -59,6 +80,8 @@ class Facts(Struct, frozen=True, array_like=True):
     progress: Progress | Literal["none"] | None = None
     states: tuple[str, ...] = ()  # OSC 7501, as it came: "state=working:app=claude-code"
     notes: tuple[tuple[str, str], ...] = ()  # OSC 9 and 777: title and body
+    modes: Modes | None = None
+    offset: int = 0
 
 
 class Snapshot(Struct, frozen=True, array_like=True):
@@ -101,6 +124,8 @@ def joined(first: Facts, then: Facts) -> Facts:
         progress=then.progress or first.progress,
         states=(*first.states, *then.states)[-100:],
         notes=(*first.notes, *then.notes)[-20:],
+        modes=then.modes or first.modes,
+        offset=max(first.offset, then.offset),
     )
 
 
@@ -150,6 +175,7 @@ class Open(Struct, frozen=True, array_like=True, tag=True):
     offset: int
     limits: Limits
     checkpoint: Checkpoint | None = None
+    modes: Modes = Modes()  # those that ostler knows of
 
 
 class Feed(Struct, frozen=True, array_like=True, tag=True):
@@ -197,7 +223,6 @@ class Replies(Struct, frozen=True, array_like=True, tag=True):
 
 class Told(Struct, frozen=True, array_like=True, tag=True):
     id: int
-    offset: int
     facts: Facts
 
 

@@ -46,7 +46,11 @@ class Hello(Told, frozen=True, kw_only=True, tag="hello"):
 
 
 class Shown(Told, frozen=True, kw_only=True, tag="snapshot"):
-    """Forget what was shown: a terminal reset to this size that is fed `vt` shows the screen at `offset`."""
+    """Forget what was shown: a terminal reset to this size that is fed `vt` shows the screen at `offset`.
+
+    Comes first, and again when bytes would not do: after a flood, when the alternate screen was left whose
+    beginning the viewer did not see, and shortly after a resize, which every terminal wraps in its own way.
+    """
 
     offset: int
     cols: int
@@ -146,7 +150,11 @@ class Want(Said, frozen=True, kw_only=True, tag="lease"):
 
 
 class Ack(Said, frozen=True, kw_only=True, tag="ack"):
-    """Everything before `offset` was shown."""
+    """Everything before `offset` was shown; a snapshot is acknowledged by its own offset.
+
+    To be sent for every snapshot and at least once in LOW bytes: at HIGH unacknowledged ones nothing more comes,
+    and no further snapshot after a large one.
+    """
 
     offset: int
 

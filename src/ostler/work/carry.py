@@ -56,6 +56,16 @@ class Attempt(Struct, frozen=True, kw_only=True):
     redactor: Redactor
     told: Turn  # the turn as the agent gets it: prompt with schema, attachments checked
     dialog: Dialog | None = None  # where the turn is carried by one
+    in_terminal: "InTerminal | None" = None  # carries it instead, in a terminal of its own
+
+
+Add = Callable[[list[AnyEvent]], Awaitable[None]]
+Shown = Callable[[str, bytes], None]  # a stream, and bytes of it
+InTerminal = Callable[[Attempt, Add, Artifacts, "Stop"], Awaitable["Carried"]]
+
+
+def nothing(stream: str, data: bytes) -> None:
+    """For a turn that nobody is shown."""
 
 
 class Carried(Struct, frozen=True, kw_only=True):
@@ -88,11 +98,12 @@ class Stop:
 async def carry(
     attempt: Attempt,
     warden: Warden,
-    add: Callable[[list[AnyEvent]], Awaitable[None]],
+    add: Add,
     artifacts: Artifacts,
     stop: Stop,
+    shown: Shown = nothing,
 ) -> Carried:
-    """Runs the attempt to its end; whatever happens, no process of it is left.
+    """Runs the attempt to its end; whatever happens, no process of it is left. `shown` gets its raw output.
 
     Raises OstlerError when it could not be started or its journal could not be written.
     """
@@ -107,7 +118,7 @@ async def carry(
             remove=placed,
         )
         try:
-            return await _Carrying(attempt, process, add, artifacts, stop).to_end()
+            return await _Carrying(attempt, process, add, artifacts, stop, shown).to_end()
         finally:
             if process.exit is None:
                 await process.end()
@@ -137,11 +148,13 @@ class _Carrying:
         self,
         attempt: Attempt,
         process: Process,
-        add: Callable[[list[AnyEvent]], Awaitable[None]],
+        add: Add,
         artifacts: Artifacts,
         stop: Stop,
+        shown: Shown,
     ) -> None:
         self.attempt = attempt
+        self.shown = shown
         self.process = process
         self.reader = attempt.reader
         self.add = add
@@ -230,6 +243,7 @@ class _Carrying:
         async for chunk in chunks(self.process.stdout_fd):
             with self._in_hand():
                 self.artifacts.raw("stdout", chunk)
+                self.shown("stdout", chunk)
                 await self._take([event for line in framer.feed(chunk) for event in self._events(line.data, line.cut)])
         await self._take([event for line in framer.close() for event in self._events(line.data, line.cut)])
 
@@ -239,6 +253,7 @@ class _Carrying:
         async for chunk in chunks(self.process.stderr_fd):
             with self._in_hand():
                 self.artifacts.raw("stderr", chunk)
+                self.shown("stderr", chunk)
                 self.stderr_tail = (self.stderr_tail + chunk.decode("utf-8", "replace"))[-_TAIL:]
                 for line in framer.feed(chunk):
                     text = line.data.decode("utf-8", "replace")

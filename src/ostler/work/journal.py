@@ -34,6 +34,7 @@ class Journal:
         self.first_seq = next_seq
         self.ended: Ended | None = None
         self.failure: BaseException | None = None  # why the end could not be written
+        self.heard: Callable[[list[AnyEvent]], None] | None = None  # gets what was committed, at once
         self._store = store
         self._redactor = redactor
         self._clock = clock
@@ -96,6 +97,8 @@ class Journal:
 
     def _tell(self, stamped: list[AnyEvent]) -> None:
         self._recent.extend(stamped)
+        if self.heard is not None:
+            self.heard(stamped)
         self._last_told = self._next - 1
         if stamped and isinstance(stamped[-1], Ended):
             self.ended = stamped[-1]

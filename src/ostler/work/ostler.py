@@ -5,17 +5,18 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, suppress
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 from msgspec import structs
 
 from ostler.agents import AGENTS
 from ostler.errors import OstlerError
-from ostler.process import Warden, raise_fd_limit
+from ostler.process import Size, Warden, raise_fd_limit
 from ostler.settings import Settings
 from ostler.store import Redactor, Store
 from ostler.words import (
@@ -26,6 +27,7 @@ from ostler.words import (
     Envelope,
     Launch,
     Limits,
+    Outcome,
     Problem,
     Session,
     Turn,
@@ -34,17 +36,24 @@ from ostler.words import (
 from ostler.work.adopt import found
 from ostler.work.asks import Answer
 from ostler.work.carry import Attempt, Stop
+from ostler.work.carry_tty import carry_tty
 from ostler.work.command import COMMAND
 from ostler.work.dialogs import Dialogs
 from ostler.work.environment import secrets
-from ostler.work.owner import OwnerDesk, alive, ask_owner, end_orphaned_turns, end_unwatched
+from ostler.work.owner import OwnerDesk, Request, alive, ask_owner, end_orphaned_turns, end_unwatched
 from ostler.work.prepare import NotesCache, Setup, check_folder
 from ostler.work.probe import AgentReport, report
-from ostler.work.sessions import LiveSession, choose, expires, new_session_id
+from ostler.work.sessions import LiveSession, Prepared, choose, expires, new_session_id
 from ostler.work.turn import TurnRun
+from ostler.work.turn_terminal import TurnTerminal
+
+if TYPE_CHECKING:
+    from ostler.terminal.screen import Screens
+    from ostler.work.terminals import Terminals
 
 _POLL = 0.05
 _PATIENCE = 1.0
+_CLOSING = "ostler is closing"
 
 
 class Ostler:
@@ -53,12 +62,30 @@ class Ostler:
     def __init__(self, settings: Settings, environ: Mapping[str, str], role: str = "api") -> None:
         self.setup = Setup(settings=settings, environ=dict(environ), store=_open_store(settings))
         self.desk = OwnerDesk(self.store, role)
+        self._looking_after: asyncio.Task[None] | None = None
+        self._stays = role == "up"
         self._warden: asyncio.Task[Warden] | None = None
         self.dialogs = Dialogs(self.warden, settings.dialog_idle)
         self._running: dict[str, tuple[TurnRun, asyncio.Task[Envelope]]] = {}
         self._in_line: dict[str, Stop] = {}
+        self._begun: set[asyncio.Task[None]] = set()  # turns that go on though nobody reads them
+        self._closing = False
         self._abandoned: set[str] = set()  # turns whose end could not be written
         self.last_exec: Envelope | None = None
+        self.turn_terminals: dict[str, TurnTerminal] = {}  # what the turns of this process say, by terminal
+
+    @cached_property
+    def terminals(self) -> "Terminals":
+        # Imported when first used: a turn that nobody watches needs nothing of it.
+        from ostler.work.terminals import Terminals
+
+        return Terminals(self)
+
+    @cached_property
+    def screens(self) -> "Screens":
+        from ostler.terminal.screen import Screens
+
+        return Screens()
 
     @property
     def store(self) -> Store:
@@ -71,26 +98,36 @@ class Ostler:
     async def __aenter__(self) -> Self:
         raise_fd_limit()
         try:
-            await self.desk.open(self._answer)
+            await self.desk.open(self._answer, self._stream)
             await self.end_orphaned_turns()
         except BaseException:
             self.store.close()
             raise
+        if self._stays:
+            self._looking_after = asyncio.create_task(self._look_after())
         return self
 
     async def __aexit__(self, *exc: object) -> None:
+        self._closing = True
         for run, _ in self._running.values():
-            run.cancel("ostler is closing")
-        await asyncio.gather(*(task for _, task in self._running.values()), return_exceptions=True)
-        try:
-            await self.dialogs.close()
+            run.cancel(_CLOSING)
+        for stop in self._in_line.values():
+            stop.wish(Problem(kind="cancelled", message=_CLOSING))
+        tasks = (*(task for _, task in self._running.values()), *self._begun)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._looking_after is not None:
+            self._looking_after.cancel()
+            await asyncio.gather(self._looking_after, return_exceptions=True)
+        async with AsyncExitStack() as rest:  # the last one first, whatever fails
+            rest.callback(self.store.close)
+            if "screens" in self.__dict__:
+                rest.push_async_callback(self.screens.close)
+            rest.push_async_callback(self.desk.close)
             if self._warden is not None and (warden := await _started(self._warden)) is not None:
-                await warden.close()
-        finally:
-            try:
-                await self.desk.close()
-            finally:
-                self.store.close()
+                rest.push_async_callback(warden.close)
+            if "terminals" in self.__dict__:
+                rest.push_async_callback(self.terminals.close)
+            rest.push_async_callback(self.dialogs.close)
 
     # -- sessions
 
@@ -147,6 +184,13 @@ class Ostler:
             raise OstlerError("bad_request", f"{key!r} could be any of {ids}", "Give more of the id")
         return exact[0] if exact else found[0]
 
+    def find_turn(self, id: str) -> TurnRow:
+        """By its id. Raises not_found."""
+        row = self.store.turn(id)
+        if row is None:
+            raise OstlerError("not_found", f"there is no turn {id!r}")
+        return row
+
     def _named(self, name: str) -> bool:
         return any(row.name == name for row in self.store.find(name))
 
@@ -196,11 +240,7 @@ class Ostler:
         await self.end_orphaned_turns()
         waiting = [turn for turn in self.store.running_turns() if turn.session == row.id]
         for turn in waiting:
-            owner = self.store.owner(turn.owner) if turn.owner else None
-            if turn.owner == self.desk.id:
-                self._cancel_turn(turn.id)
-            elif owner is not None and alive(owner):
-                await ask_owner(owner, {"op": "cancel", "turn": turn.id})
+            await self._tell_owner_to_cancel(turn)
         return bool(waiting)
 
     async def answer(self, key: str, answer: Answer) -> None:
@@ -252,6 +292,21 @@ class Ostler:
         else:
             raise OstlerError("crashed", "the ostler process that ran this turn is gone", "Run again to go on")
 
+    async def cancel_turn(self, id: str) -> TurnRow:
+        """Tells the owner of this turn to cancel it; the turn as it is then. One that has ended is left alone."""
+        await self.end_orphaned_turns()
+        turn = self.find_turn(id)
+        if turn.state != "ended":
+            await self._tell_owner_to_cancel(turn)
+        return self.find_turn(id)
+
+    async def _tell_owner_to_cancel(self, turn: TurnRow) -> None:
+        owner = self.store.owner(turn.owner) if turn.owner else None
+        if turn.owner == self.desk.id:
+            self._cancel_turn(turn.id)
+        elif owner is not None and alive(owner):
+            await ask_owner(owner, {"op": "cancel", "turn": turn.id})
+
     def cancel_all(self) -> bool:
         """Cancels every turn of this process, those in line too. False: there is none."""
         told = [self._cancel_turn(turn_id) for turn_id in (*self._running, *self._in_line)]
@@ -261,11 +316,22 @@ class Ostler:
         """Removes sessions that expired, or were not used for `older_than` seconds; never a busy one."""
         now = time.time()
         await self.end_orphaned_turns()
-        old = [row for row in self.store.sessions() if row.state == "idle" and _is_old(row, now, older_than)]
+        watched = {row.session for row in self.store.terminals(live=True)}
+        idle = [row for row in self.store.sessions() if row.state == "idle" and row.id not in watched]
+        old = [row for row in idle if _is_old(row, now, older_than)]
         if not dry_run:
             for row in old:
                 await self.store.remove_session(row.id)
         return old
+
+    async def remove(self, key: str) -> Session:
+        """Ends the session's terminals and removes it with its files. `busy` while a turn of it lives."""
+        row = self.find(key)
+        await self.end_orphaned_turns()
+        await self.store.change_session(row.id, state="closed")  # from here on nobody begins anything in it
+        await self.terminals.close_all(row.id)
+        await self.store.remove_session(row.id)
+        return row
 
     async def adopt(self, agent_name: str) -> list[Session]:
         """Makes sessions of the conversations that a CLI already keeps; those known are left alone."""
@@ -304,8 +370,12 @@ class Ostler:
         name: str | None = None,
         limits: Limits | None = None,
         env: Mapping[str, str] | None = None,
+        tty: Size | None = None,
     ) -> AsyncGenerator[AnyEvent, None]:
-        """Runs a command as a turn, with the user's own environment; `last_exec` is its envelope."""
+        """Runs a command as a turn, with the user's own environment; `last_exec` is its envelope.
+
+        With `tty` it runs in a terminal of that size, which `terminal_opened` names.
+        """
         row = self.new_row(agent="exec", folder=check_folder(folder or "."), name=name, access="full")
         turn = Turn(
             id=f"{row.id}-{os.urandom(5).hex()}",
@@ -314,12 +384,15 @@ class Ostler:
             prompt=shlex.join(argv),
             folder=row.folder,
             access="full",
+            env=dict(env or {}),
             limits=limits or Limits(first_record=None, idle=None),
         )
         environ = {**self.setup.environ, **(env or {})}
-        attempt = _command_attempt(turn, argv, environ)
         live = LiveSession(self, row, stored=False)
-        events = live.carry(attempt)
+        attempt = _command_attempt(turn, argv, environ)
+        if tty is not None:
+            attempt = structs.replace(attempt, in_terminal=partial(carry_tty, self.terminals, tty))
+        events = live.carry(Prepared(attempt=attempt))
         try:
             async with aclosing(events):
                 async for event in events:
@@ -340,10 +413,25 @@ class Ostler:
 
     def track(self, run: TurnRun) -> "asyncio.Task[Envelope]":
         """Runs the turn in a task of its own, which this Ostler waits for."""
+        if run.first.in_terminal is None:
+            run.terminal = TurnTerminal(self, run.session, run.turn, run.redactor)
         task = asyncio.create_task(run.run())
         self._running[run.turn.id] = run, task
         task.add_done_callback(lambda task: self._untrack(run.turn.id, task))
+        if self._closing:
+            run.cancel(_CLOSING)
         return task
+
+    def own(self, work: Coroutine[Any, Any, None]) -> None:
+        """A task that this Ostler waits for when it closes: what it does goes on though nobody awaits it."""
+        task = asyncio.create_task(work)
+        self._begun.add(task)
+        task.add_done_callback(self._disown)
+
+    def _disown(self, task: "asyncio.Task[None]") -> None:
+        self._begun.discard(task)
+        if not task.cancelled():
+            task.exception()  # a turn that could not be ended is in `_abandoned`; nothing else is raised
 
     def _untrack(self, turn_id: str, task: "asyncio.Task[Envelope]") -> None:
         self._running.pop(turn_id, None)
@@ -356,20 +444,34 @@ class Ostler:
         self._abandoned -= {row.id for row in ended}
         return bool(ended)
 
+    async def _look_after(self) -> None:
+        """One that stays ends what others leave behind when they die: those who watch are told soon."""
+        while True:
+            await asyncio.sleep(_PATIENCE)
+            with suppress(OstlerError):  # a store in trouble is asked again
+                if not all(map(alive, self.store.owners())):
+                    await self.end_orphaned_turns()
+
     async def wait_in_line(self, turn: Turn) -> int:
         """Waits until a queued turn may begin; the next seq. A cancel ends it as cancelled."""
-        stop = self._in_line[turn.id] = Stop()
+        stop, look = Stop(), 0.0
+        self._in_line[turn.id] = stop
+        if self._closing:
+            stop.wish(Problem(kind="cancelled", message=_CLOSING))
         try:
             while stop.problem is None:
                 version = self.store.data_version()
-                await self.end_orphaned_turns()
-                next_seq = await self.store.claim_turn(turn.id, self.desk.id)
-                if next_seq is not None:
-                    return next_seq
+                if time.monotonic() >= look:
+                    await self.end_orphaned_turns()
+                    look = time.monotonic() + _PATIENCE
+                if self.store.next_turn(turn.session) == turn.id:
+                    next_seq = await self.store.claim_turn(turn.id, self.desk.id)
+                    if next_seq is not None:
+                        return next_seq
                 await self._change_since(version, stop)
             raise OstlerError("cancelled", "cancelled while it waited for the session")
-        except BaseException:
-            await self._leave_line(turn)
+        except BaseException as error:
+            await self.give_up(turn, error)
             raise
         finally:
             del self._in_line[turn.id]
@@ -382,11 +484,16 @@ class Ostler:
                 return
             await asyncio.sleep(_POLL)
 
-    async def _leave_line(self, turn: Turn) -> None:
+    async def give_up(self, turn: Turn, error: BaseException) -> None:
+        """Ends a stored turn that nobody will carry, for this reason."""
         row = self.store.turn(turn.id)
-        if row is not None:
-            waited = Problem(kind="cancelled", message="cancelled while it waited for the session")
-            await end_unwatched(self.store, row, "cancelled", waited)
+        if row is None:
+            return
+        problem = Problem(kind="cancelled", message="cancelled while it waited for the session")
+        if isinstance(error, OstlerError):
+            problem = Problem(kind=error.kind, message=error.message, hint=error.hint, retry_at=error.retry_at)
+        outcome: Outcome = "cancelled" if problem.kind == "cancelled" else "failed"
+        await end_unwatched(self.store, row, outcome, problem)
 
     def _cancel_turn(self, turn_id: str) -> bool:
         if turn_id in self._running:
@@ -408,8 +515,14 @@ class Ostler:
             case {"op": "steer", "turn": str(turn), "text": str(text)}:
                 await self.dialogs.steer(turn, text)
                 return {"ok": True}
+            case {"op": "terminal"}:
+                return await self.terminals.answer(request)
             case _:
                 raise OstlerError("bad_request", "unknown request")
+
+    async def _stream(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Another ostler process views a terminal of this one."""
+        await self.terminals.serve(request, reader, writer)
 
 
 async def _started(warden: "asyncio.Task[Warden]") -> Warden | None:

@@ -202,7 +202,10 @@ def check_prompt(prompt: str) -> None:
 
 def check_folder(folder: str) -> str:
     """The absolute folder. Raises when it is missing, no folder, or cannot be read."""
-    path = os.path.realpath(folder)
+    try:
+        path = os.path.realpath(folder)
+    except ValueError as error:  # a NUL, or what is no Unicode
+        raise OstlerError("bad_request", f"not a path: {folder!r}") from error
     if not os.path.exists(path):
         raise OstlerError("not_found", f"no such folder: {folder}")
     if not os.path.isdir(path):

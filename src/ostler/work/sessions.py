@@ -12,19 +12,21 @@ from msgspec import Struct, structs
 
 from ostler.agents import AGENTS
 from ostler.errors import OstlerError
-from ostler.settings import Profile, Settings
-from ostler.words import Access, AnyEvent, Attachment, Envelope, Limits, Notice, Session, Transport, Turn
+from ostler.settings import Settings
+from ostler.store import Redactor
+from ostler.store.once import Once
+from ostler.words import Access, AnyEvent, Attachment, Envelope, Limits, Notice, Session, Transport, Turn, TurnRow
 from ostler.work.artifacts import Recording
-from ostler.work.attachments import attachment
 from ostler.work.carry import Attempt
+from ostler.work.environment import secrets as secret_values
 from ostler.work.prepare import check_prompt, prepare, server_of
 from ostler.work.turn import TurnRun, name_and_model, new_row
+from ostler.work.wishes import Wishes, conversation_of, turn_of
 
 if TYPE_CHECKING:
     from ostler.work.ostler import Ostler
 
 _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # nothing that is misread
-_POLL = 0.05
 
 
 class Choice(Struct, frozen=True, kw_only=True):
@@ -56,6 +58,14 @@ def new_session_id(taken: Any) -> str:
         if not taken(id):
             return id
     return secrets.token_hex(16)
+
+
+class Prepared(Struct, frozen=True, kw_only=True):
+    """A turn that could be carried now, and who takes it if the first agent cannot."""
+
+    attempt: Attempt
+    notices: tuple[Notice, ...] = ()
+    fallback: tuple[str, ...] = ()
 
 
 class LiveSession:
@@ -98,37 +108,25 @@ class LiveSession:
         Raises OstlerError, and leaves nothing behind, when the turn cannot begin. Leaving the loop
         early cancels the turn.
         """
-        check_prompt(prompt)
-        self.ostler.start_warden()
-        settings, profile = self.ostler.setup.settings, self._profile()
-        first = self.row.turns == 0
-        allowed = first_tools_allowed if first and first_tools_allowed is not None else tools_allowed
-        denied = first_tools_denied if first and first_tools_denied is not None else tools_denied
-        turn = Turn(
-            id=f"{self.id}-{secrets.token_hex(5)}",
-            session=self.id,
-            agent=self.row.agent,
+        wishes = Wishes(
             prompt=prompt,
-            folder=self.row.folder,
-            access=access or self.row.access,
-            model=model or self.row.model,
-            profile=self.row.profile,
-            system=system or self.row.system or profile.system,
-            tools_allowed=tuple(allowed if allowed is not None else profile.tools_allowed or settings.tools_allowed),
-            tools_denied=tuple(dict.fromkeys((*settings.tools_denied, *profile.tools_denied, *(denied or ())))),
-            attachments=tuple(attachment(a) if isinstance(a, str) else a for a in attachments),
+            access=access,
+            model=model,
+            system=system,
+            tools_allowed=tools_allowed,
+            tools_denied=tools_denied,
+            first_tools_allowed=first_tools_allowed,
+            first_tools_denied=first_tools_denied,
+            attachments=attachments,
             schema=schema,
-            env=dict(env or {}),
-            limits=limits or profile.limits or settings.limits,
-            fallback=tuple(fallback if fallback is not None else profile.fallback or settings.fallback),
+            env=env,
+            limits=limits,
+            fallback=fallback,
             command=command,
-            first=first,
-            lean=settings.lean,
             transport=transport,
-            **self._conversation(),
         )
-        first_attempt, notices, rest = await self._first_attempt(turn)
-        events = self.carry(first_attempt, notices=notices, fallback=rest, wait=wait, record=record)
+        prepared = await self.prepare(wishes)
+        events = self.carry(prepared, wait=wait, record=record)
         async with aclosing(events):
             async for event in events:
                 yield event
@@ -157,43 +155,34 @@ class LiveSession:
             served_by=self.row.served_by,
             fork_of=self.row.agent_session,  # the copy is made when its first turn comes
         )
-        await self.ostler.setup.store.add_session(row)
+        await self.ostler.store.add_session(row, unique=True)
         return LiveSession(self.ostler, row, stored=True)
+
+    async def keep(self) -> Session:
+        """Stores a new session before its first turn. `exists` for a name that another one has."""
+        if not self._stored:
+            known = Redactor(secret_values(self.ostler.setup.environ, {}, self.ostler.settings.redact))
+            served_by = server_of(self.ostler.setup, AGENTS[self.row.agent]).name
+            await self._store(known.clean(structs.replace(self.row, served_by=served_by)))
+        return self.row
 
     # -- one turn
 
-    def _profile(self) -> Profile:
-        return self.ostler.setup.settings.profiles.get(self.row.profile or "", Profile())
-
-    def _conversation(self) -> dict[str, Any]:
-        if self.row.agent_session is not None:
-            return {"agent_session": self.row.agent_session, "resume": True}
-        if self.row.fork_of is not None:
-            return {"agent_session": self.row.fork_of, "resume": True, "fork": True}
-        return {"agent_session": str(uuid.uuid4())}
+    async def prepare(self, wishes: Wishes) -> Prepared:
+        """The turn, ready to be carried. Raises OstlerError for all that cannot work; writes nothing."""
+        check_prompt(wishes.prompt)
+        self.ostler.start_warden()
+        return await self._first_attempt(turn_of(wishes, self.row, self.ostler.settings))
 
     async def carry(
-        self,
-        first: Attempt,
-        *,
-        notices: tuple[Notice, ...] = (),
-        fallback: tuple[str, ...] = (),
-        wait: bool = False,
-        record: Recording | None = None,
+        self, prepared: Prepared, *, wait: bool = False, record: Recording | None = None
     ) -> AsyncGenerator[AnyEvent, None]:
         """Stores the turn, runs it in a task that the Ostler owns, and yields its events."""
-        next_seq = await self._take(first, wait)
-        run = TurnRun(
-            self.ostler.setup,
-            self.ostler.warden,
-            self.row,
-            first,
-            next_seq=next_seq,
-            notices=notices,
-            fallback=fallback,
-            recording=record,
-            dialogs=self.ostler.dialogs,
-        )
+        next_seq = await self.place(prepared, wait)
+        if next_seq is None:
+            next_seq, prepared = await self.wait_in_line(prepared)
+        assert isinstance(next_seq, int)
+        run = self.turn_run(prepared, next_seq, record)
         task = self.ostler.track(run)
         self._running = run
         try:
@@ -206,20 +195,83 @@ class LiveSession:
             self._running = None
             self.row = self.ostler.store.session(self.id) or self.row
 
-    async def _take(self, first: Attempt, wait: bool) -> int:
-        """The session's row is committed before anything is spawned; returns the next seq."""
-        if not self._stored:
-            self.row = structs.replace(self.row, served_by=first.served_by, title=_title(first))
-            await self.ostler.store.add_session(first.redactor.clean(self.row))
-            self._stored = True
-        return await self._take_session(first, wait)
+    def turn_run(self, prepared: Prepared, next_seq: int, record: Recording | None = None) -> TurnRun:
+        return TurnRun(
+            self.ostler.setup,
+            self.ostler.warden,
+            self.row,
+            prepared.attempt,
+            next_seq=next_seq,
+            notices=prepared.notices,
+            fallback=prepared.fallback,
+            recording=record,
+            dialogs=self.ostler.dialogs,
+        )
 
-    async def _first_attempt(self, turn: Turn) -> tuple[Attempt, tuple[Notice, ...], tuple[str, ...]]:
+    async def place(self, prepared: Prepared, wait: bool, once: Once | None = None) -> int | str | None:
+        """Commits the turn before anything is spawned: the seq of its first event, or None once it is queued.
+
+        The id of another turn if `once` began one before. Raises busy, unless `wait`.
+        """
+        first = prepared.attempt
+        if not self._stored:
+            session = structs.replace(self.row, served_by=first.served_by, title=_title(first))
+            await self._store(first.redactor.clean(session))
+        row = new_row(first, self.ostler.desk.id)
+        placed: int | str | None
+        try:
+            placed = await self._begin(row, once)
+        except OstlerError as error:
+            if error.kind != "busy":
+                raise
+            if await self.ostler.end_orphaned_turns():
+                return await self.place(prepared, wait, once)
+            if not wait:
+                raise
+            placed = await self._queue(structs.replace(row, state="queued"), once)
+        if not self.row.title and not isinstance(placed, str):
+            self.row = await self.ostler.store.change_session(self.id, title=_title(first))
+        return placed
+
+    async def wait_in_line(self, prepared: Prepared) -> tuple[int, Prepared]:
+        """The first seq once a queued turn may begin, and the turn as it is then."""
+        turn = prepared.attempt.turn
+        next_seq = await self.ostler.wait_in_line(turn)
+        try:
+            return next_seq, await self._as_of_now(prepared)
+        except BaseException as error:
+            await self.ostler.give_up(turn, error)
+            raise
+
+    async def _as_of_now(self, prepared: Prepared) -> Prepared:
+        """The turns before it have made the conversation that it is to go on with, and had their price."""
+        self.row = self.ostler.store.session(self.id) or self.row
+        turn, kept = prepared.attempt.turn, self.row.agent_session
+        if kept is None or turn.agent != self.row.agent or (turn.resume and turn.agent_session == kept):
+            return prepared
+        turn = structs.replace(turn, first=False, **conversation_of(self.row))
+        return structs.replace(prepared, attempt=await prepare(self.ostler.setup, turn))
+
+    async def _store(self, row: Session) -> None:
+        await self.ostler.store.add_session(row, unique=True)
+        self.row, self._stored = row, True
+
+    async def _begin(self, row: TurnRow, once: Once | None) -> int | str:
+        store = self.ostler.store
+        return await (store.begin_turn(row) if once is None else store.begin_turn_once(row, once))
+
+    async def _queue(self, row: TurnRow, once: Once | None) -> str | None:
+        if once is not None:
+            return await self.ostler.store.queue_turn_once(row, once)
+        await self.ostler.store.queue_turn(row)
+        return None
+
+    async def _first_attempt(self, turn: Turn) -> Prepared:
         """The first agent of the list that is there at all."""
         setup = self.ostler.setup
         self._check_server(turn)
         try:
-            return await prepare(setup, turn), (), turn.fallback
+            return Prepared(attempt=await prepare(setup, turn), fallback=turn.fallback)
         except OstlerError as error:
             if error.kind != "missing" or not turn.fallback:
                 raise
@@ -232,7 +284,9 @@ class LiveSession:
                 turn, agent=agent, model=model, agent_session=str(uuid.uuid4()), resume=False, fork=False
             )
             try:
-                return await prepare(setup, turn), tuple(notices), turn.fallback[n + 1 :]
+                return Prepared(
+                    attempt=await prepare(setup, turn), notices=tuple(notices), fallback=turn.fallback[n + 1 :]
+                )
             except OstlerError as error:
                 failure = error
         raise failure
@@ -246,22 +300,6 @@ class LiveSession:
                 f"session {self.id} was served by {self.row.served_by}, not by {server.name}",
                 "Start a new session",
             )
-
-    async def _take_session(self, first: Attempt, wait: bool) -> int:
-        """The next seq, once the session is ours. Raises busy, unless `wait`."""
-        store, row = self.ostler.store, new_row(first, self.ostler.desk.id)
-        try:
-            return await store.begin_turn(row)
-        except OstlerError as error:
-            if error.kind != "busy":
-                raise
-            busy = error
-        if await self.ostler.end_orphaned_turns():
-            return await self._take_session(first, wait)
-        if not wait:
-            raise busy
-        await store.queue_turn(structs.replace(row, state="queued"))
-        return await self.ostler.wait_in_line(first.turn)
 
 
 async def _to_the_end(task: "asyncio.Task[Envelope]", run: TurnRun) -> Envelope:

@@ -5,7 +5,7 @@ import shutil
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 from msgspec.json import encode, format
@@ -33,13 +33,16 @@ from ostler.work import diff, schema
 from ostler.work.artifacts import Artifacts, Recording
 from ostler.work.ask_rules import rule_for
 from ostler.work.calls import Calls
-from ostler.work.carry import Attempt, Carried, Stop, carry
+from ostler.work.carry import Attempt, Carried, Stop, carry, nothing
 from ostler.work.dialogs import Dialogs
 from ostler.work.edits import Edits
 from ostler.work.envelope import Findings, Sums, counters_before, envelope_of
 from ostler.work.journal import Journal
 from ostler.work.live_dialog import Around
 from ostler.work.prepare import Setup, prepare
+
+if TYPE_CHECKING:
+    from ostler.work.turn_terminal import TurnTerminal
 
 FALLBACK_KINDS = ("missing", "unauthenticated", "limited", "overloaded")
 
@@ -78,6 +81,7 @@ class TurnRun:
         self.artifacts: Artifacts | None = None
         self.before: diff.Before | None = None
         self.edits: Edits | None = None
+        self.terminal: TurnTerminal | None = None  # where it can be watched, if it has no terminal of its own
         self.running = False
 
     def cancel(self, why: str = "cancelled") -> None:
@@ -96,15 +100,23 @@ class TurnRun:
             carried = _failed("failed", Problem(kind=kind_of_os_error(error, "crashed"), message=str(error)))
         except Exception as error:
             carried = _failed("crashed", Problem(kind="crashed", message=f"ostler failed: {error!r}"))
+        envelope: Envelope | None = None
         try:
-            return await self._finish(carried)
+            envelope = await self._finish(carried)
+            return envelope
         except BaseException as error:
             self.journal.fail(error)
             raise
+        finally:
+            if self.terminal is not None:
+                await self.terminal.end(envelope)
 
     # -- the attempts
 
     async def _body(self) -> Carried:
+        if self.terminal is not None:
+            await self.terminal.open()
+            self.journal.heard = self.terminal.tell
         folder = turn_folder(self.setup.store.folder, self.session.id, self.turn.id)
         self.artifacts = Artifacts(folder, self.redactor, self.recording)
         self.artifacts.write("prompt", "prompt.txt", self.redactor.text(self.turn.prompt).encode())
@@ -134,8 +146,11 @@ class TurnRun:
         return carried
 
     async def _carry(self, attempt: Attempt, artifacts: Artifacts) -> Carried:
+        if attempt.in_terminal is not None:
+            return await attempt.in_terminal(attempt, self._add, artifacts, self.stop)
         if attempt.dialog is None or self.dialogs is None:
-            return await carry(attempt, await self.warden(), self._add, artifacts, self.stop)
+            shown = self.terminal.raw if self.terminal is not None else nothing
+            return await carry(attempt, await self.warden(), self._add, artifacts, self.stop, shown)
         settings = self.setup.settings
         around = Around(
             add=self._add,

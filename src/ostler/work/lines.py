@@ -5,7 +5,7 @@ import shlex
 import time
 from collections.abc import Sequence
 
-from ostler.cli.safe import one_line, safe
+from ostler.terminal.safe import one_line, safe
 from ostler.words import (
     Answered,
     AnyEvent,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostler.cli.safe import one_line, safe
+from ostler.terminal.safe import one_line, safe
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,6 @@ from typing import Any
 
 import pytest
 
-from ostler.cli import lines
-from ostler.cli.lines import Story, columns, ending, plain, session_rows
 from ostler.words import (
     Answered,
     AnyEvent,
@@ -34,6 +32,8 @@ from ostler.words import (
     Usage,
     UsageReport,
 )
+from ostler.work import lines
+from ostler.work.lines import Story, columns, ending, plain, session_rows
 
 STARTED = Started(agent="claude", model="opus", folder="/home/me/project")
 

@@ -1,0 +1,223 @@
+"""A viewer in the user's own terminal: shows a terminal of ostler there, and sends what is typed."""
+
+import asyncio
+import os
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager
+from typing import Literal, NamedTuple
+
+import click
+
+from ostler.cli.tty import CLEAR, RESET, UserTerminal
+from ostler.terminal.outward import Outward
+from ostler.terminal.viewing import (
+    Ack,
+    AnySaid,
+    AnyTold,
+    Gone,
+    Hello,
+    Leased,
+    Refused,
+    Resize,
+    Send,
+    Shown,
+    Viewing,
+    Want,
+    read_told,
+    said,
+)
+from ostler.words import Exit, Problem
+
+Take = Literal["always", "free", "never"]
+BELL = b"\x07"
+
+
+class Ending(NamedTuple):
+    """How it was left: by the user's keys, by the program's end, by a signal, or by what went wrong."""
+
+    how: Literal["detached", "ended", "signalled", "lost"]
+    exit: Exit | None = None
+    signal: int = 0
+    problem: Problem | None = None
+
+
+class Client:
+    """One viewing in one terminal. `take`: whether keys take the keyboard, only one that is free, or never."""
+
+    def __init__(self, viewing: Viewing, user: UserTerminal, *, take: Take, detach: "DetachKeys | None" = None) -> None:
+        self._viewing, self._user, self._take, self._detach = viewing, user, take, detach
+        self._outward = Outward()
+        self._lease: Leased | None = None  # not told yet
+        self._early = b""  # keys typed before it was
+        self._problem: Problem | None = None
+        self._left: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
+        self._blank = True  # nothing was shown yet
+
+    async def run(self) -> Ending:
+        """Until the program ends or the user leaves; the viewing is closed then."""
+        showing = asyncio.create_task(self._show())
+        try:
+            with self._typing(), self._resizing():
+                if self._take == "always":
+                    self._say(Want(action="take"))
+                await asyncio.wait((showing, self._left), return_when=asyncio.FIRST_COMPLETED)
+            return self._left.result() if self._left.done() else showing.result()
+        finally:
+            showing.cancel()
+            await asyncio.gather(showing, return_exceptions=True)
+            if self._lease is not None and self._lease.yours:
+                self._say(Want(action="release"))
+            await self._viewing.close()
+
+    def leave(self, ending: Ending) -> None:
+        """Ends it from outside; the first reason stands."""
+        if not self._left.done():
+            self._left.set_result(ending)
+
+    # -- showing -------------------------------------------------------------------------------------------
+
+    async def _show(self) -> Ending:
+        try:
+            async with aclosing(self._viewing.frames()) as frames:  # type: ignore[type-var]
+                async for frame in frames:
+                    told = read_told(frame)
+                    if isinstance(told, Gone):
+                        return self._over(told)
+                    await self._shown(told)
+        except OSError as error:  # the user's terminal has gone
+            return Ending("lost", problem=Problem(kind="crashed", message=str(error)))
+        return Ending("lost", problem=self._problem)
+
+    async def _shown(self, told: AnyTold | tuple[int, bytes]) -> None:
+        match told:
+            case (int() as offset, bytes() as data):
+                await self._begin()
+                await self._user.write(self._outward.feed(data) if self._user.shows else data)
+                self._say(Ack(offset=offset + len(data)))
+            case Hello(resumed=True):
+                await self._begin()
+            case Shown():
+                await self._draw(told)
+                self._say(Ack(offset=told.offset))
+            case Leased():
+                self._leased(told)
+            case Refused(problem=problem):
+                self._problem = problem
+                if problem.kind in ("denied", "too_many"):
+                    await self._user.write(BELL if self._user.shows else b"")
+
+    async def _draw(self, shown: Shown) -> None:
+        """From an empty screen. What the user had there before is not lost."""
+        await self._begin()
+        self._outward = Outward()
+        before = RESET + CLEAR if self._user.shows else b""
+        await self._user.write(before + self._outward.feed(shown.vt.encode()))
+
+    async def _begin(self) -> None:
+        if self._blank:
+            self._blank = False
+            await self._user.make_room()
+
+    def _over(self, gone: Gone) -> Ending:
+        lost = gone.exit is None and self._problem is not None and self._problem.kind == "crashed"
+        return Ending("lost" if lost else "ended", exit=gone.exit, problem=self._problem)
+
+    # -- typing --------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _typing(self) -> Iterator[None]:
+        keys = self._user.keys
+        if keys is None:
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        loop.add_reader(keys, self._typed, keys)
+        try:
+            yield
+        finally:
+            loop.remove_reader(keys)
+
+    def _typed(self, keys: int) -> None:
+        try:
+            data = os.read(keys, 65536)
+        except OSError:
+            data = b""
+        left = not data
+        if self._detach is not None:
+            data, left = self._detach.feed(data)
+        self._send(data)
+        if left:
+            self.leave(Ending("detached"))
+
+    def _send(self, data: bytes) -> None:
+        if not data or self._take == "never":
+            return
+        if self._lease is None:
+            self._early += data
+            return
+        if not self._lease.yours and (self._take == "always" or self._lease.holder is None):
+            self._say(Want(action="take"))
+        self._say(Send(data=data))
+
+    def _leased(self, lease: Leased) -> None:
+        gained = lease.yours and not (self._lease is not None and self._lease.yours)
+        self._lease = lease
+        if gained:
+            self._fit()
+        early, self._early = self._early, b""
+        self._send(early)
+
+    def _fit(self) -> None:
+        """The terminal gets the size of the user's."""
+        size, lease = self._user.size, self._lease
+        if self._user.shows and self._take != "never" and lease is not None and (lease.yours or lease.holder is None):
+            self._say(Resize(cols=size.cols, rows=size.rows))
+
+    def _say(self, message: AnySaid) -> None:
+        self._viewing.hear(said(message))
+
+    @contextmanager
+    def _resizing(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGWINCH, self._fit)
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGWINCH)
+
+
+class DetachKeys:
+    """Finds the keys that leave a terminal among those typed: `ctrl-]`, or several: `ctrl-p,ctrl-q`."""
+
+    def __init__(self, keys: str) -> None:
+        """Raises UsageError for what is no key."""
+        forms = [_forms(key) for key in keys.split(",")]
+        self._whole = re.compile(b"".join(forms))
+        begun = [b"".join(forms[:n]) for n in range(1, len(forms))]
+        self._begun = re.compile(b"(?:" + b"|".join(begun) + rb")\Z") if begun else None
+        self._held = b""
+
+    def feed(self, data: bytes) -> tuple[bytes, bool]:
+        """What is to be sent, and whether to leave then; no data: the user has gone."""
+        if not data:
+            return b"", True
+        data, self._held = self._held + data, b""
+        if found := self._whole.search(data):
+            return data[: found.start()], True
+        if self._begun and (found := self._begun.search(data)):
+            data, self._held = data[: found.start()], data[found.start() :]
+        return data, False
+
+
+def _forms(key: str) -> bytes:
+    """A key as terminals send it: plainly, by modifyOtherKeys, or by the kitty protocol."""
+    found = re.fullmatch(r"(?:ctrl-|\^)([a-z@\[\]\\^_])", key.strip().lower())
+    if found:
+        code = ord(found[1])
+        plain = re.escape(bytes([ord(found[1].upper()) & 0x1F]))
+        return b"(?:%b|\x1b\\[%d(?::\\d*)*;5(?::1)?u|\x1b\\[27;5;%d~)" % (plain, code, code)
+    if len(key) == 1 and key.isascii() and key.isprintable():
+        return re.escape(key.encode())
+    raise click.UsageError(f"--detach-keys {key!r}: write keys such as ctrl-] or ctrl-p,ctrl-q")

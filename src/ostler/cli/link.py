@@ -1,0 +1,82 @@
+"""`ostler link`: who may come in."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ostler.cli.up import user
+
+if TYPE_CHECKING:
+    from ostler.server.people import People
+    from ostler.terminal.viewing import Rights
+
+
+@click.command(short_help="Make a login link or a token for the server.")
+@click.option("--rights", type=click.Choice(["view", "type", "admin"]), default="admin", help="What it allows.")
+@click.option("-n", "--name", metavar="NAME", help="Whose it is (default: you).")
+@click.option("--bearer", is_flag=True, help="A token for a program instead of a link.")
+@click.option(
+    "--days",
+    type=click.FloatRange(0, 3650, min_open=True),
+    metavar="DAYS",
+    help="How long a token is good (default: 30).",
+)
+@click.option("--revoke-all", is_flag=True, help="Make every link, login and token void first.")
+@click.option("--json", is_flag=True, help="Print it as JSON.")
+def link(**options: Any) -> None:
+    """Make a new link to the page: good once, within an hour. Or a token for a program.
+
+    `view` watches everything; `type` also starts turns and types into terminals, which is to run
+    programs as you; `admin` also removes sessions and makes links.
+
+    \b
+      ostler link
+      ostler link --rights view --name Ada
+      ostler link --bearer --rights type --days 7
+      ostler link --revoke-all
+    """
+    from ostler.cli.turns import settings_for
+    from ostler.server.people import People
+
+    if options["days"] is not None and not options["bearer"]:
+        raise click.UsageError("--days is for a token: add --bearer")
+    if options["days"] is not None and not options["days"] > 0:  # not a number
+        raise click.UsageError("--days needs a number")
+    home = settings_for(None).home
+    _with_folder(home)
+    people = People(home)
+    if options["revoke_all"]:
+        people.forget_everybody()
+    name = options["name"] or user()
+    if options["bearer"]:
+        seconds = (options["days"] or 30.0) * 86400
+        _print_one(options, "token", people.sign("bearer", options["rights"], name, seconds))
+    else:
+        _print_link(options, people, name, home)
+
+
+def _print_link(options: dict[str, Any], people: "People", name: str, home: str) -> None:
+    from ostler.errors import OstlerError
+    from ostler.server.lock import who_serves
+    from ostler.server.people import LINK_SECONDS
+
+    serves = who_serves(home)
+    if serves is None or not serves.url:
+        if options["revoke_all"]:
+            click.echo("all links, logins and tokens are void")
+            return
+        raise OstlerError("not_found", "no server runs here", "Start it: ostler up")
+    rights: Rights = options["rights"]
+    _print_one(options, "link", f"{serves.url}/#t={people.sign('link', rights, name, LINK_SECONDS)}")
+
+
+def _print_one(options: dict[str, Any], what: str, value: str) -> None:
+    from ostler.cli.live import json_text
+
+    click.echo(json_text({what: value, "rights": options["rights"]}) if options["json"] else f"{value}\n", nl=False)
+
+
+def _with_folder(home: str) -> None:
+    from ostler.store.files import private_folder
+
+    private_folder(home, known="ostler.db")

@@ -1,0 +1,231 @@
+"""`ostler up` and `down`: the server and its page."""
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ostler.server.lock import Serves
+    from ostler.settings import Settings
+
+_STOP_SECONDS = 30.0
+
+
+@click.command(short_help="Start the server with its page.")
+@click.option(
+    "--port", type=click.IntRange(1, 65535), metavar="PORT", help="The port (default: the last one, else a free one)."
+)
+@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen (default: 127.0.0.1).")
+@click.option("--expose", is_flag=True, help="Really listen on an address that other machines reach.")
+@click.option("--allow-origin", multiple=True, metavar="URL", help="It is reached under this URL too. May be repeated.")
+@click.option("--detach", is_flag=True, help="Run in the background; returns when it answers.")
+@click.option("--open", "browse", is_flag=True, help="Open the page in a browser.")
+@click.option("--json", is_flag=True, help="Print link, port and pid as JSON.")
+@click.option("--ready-fd", type=int, hidden=True)
+def up(**options: Any) -> None:
+    """Start the server: sessions and terminals in a page, and the same over HTTP.
+
+    It listens on this machine only. Whoever has a link or a token comes in, nobody else. Ctrl-C or
+    `ostler down` ends it; sessions are there again when it comes back, and browsers stay logged in.
+
+    \b
+      ostler up
+      ostler up --detach --open
+      ostler up --port 8080 --allow-origin https://ostler.example
+    """
+    from ostler.cli.turns import settings_for
+
+    settings = settings_for(None)
+    if options["detach"]:
+        _start_detached(options, settings)
+    elif options["ready_fd"] is not None:
+        _serve_detached(options, settings)
+    else:
+        _serve(options, settings, lambda serves: _say(serves, options, settings.home))
+
+
+def _serve(options: dict[str, Any], settings: "Settings", ready: "Callable[[Serves], None]") -> None:
+    import asyncio
+
+    from ostler.server.running import Plan, quiet_logs, serve
+
+    quiet_logs()
+    plan = Plan(
+        folder=os.getcwd(),
+        host=options["host"],
+        port=options["port"],
+        expose=options["expose"],
+        allowed=options["allow_origin"],
+    )
+    asyncio.run(serve(settings, os.environ, plan, ready))
+
+
+# -- in the background --------------------------------------------------------------------------------
+
+
+def _start_detached(options: dict[str, Any], settings: "Settings") -> None:
+    """A process of its own session, its log in the state folder; what it tells when it answers comes by a pipe."""
+    import subprocess
+
+    import msgspec
+
+    from ostler.errors import OstlerError
+    from ostler.server.lock import Serves
+    from ostler.store.files import open_private_append, private_folder
+
+    log = private_folder(settings.home, known="ostler.db") / "server.log"
+    _keep_short(str(log))
+    reading, writing = os.pipe()
+    with open_private_append(log) as out, os.fdopen(reading, "rb") as told:
+        argv = [sys.executable, "-P", "-m", "ostler", "up", "--ready-fd", str(writing), *_passed_on(options)]
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, pass_fds=(writing,), start_new_session=True
+        )
+        os.close(writing)
+        try:
+            answer = told.read()
+        except BaseException:
+            process.terminate()  # nobody waits for it any more
+            raise
+    if not answer:
+        process.wait()
+        last = log.read_bytes()[-2000:].decode(errors="replace").strip().rpartition("\n")[2]
+        raise OstlerError("crashed", f"the server ended before it answered: {last or 'it said nothing'}", f"See {log}")
+    message = msgspec.json.decode(answer)
+    if "error" in message:
+        process.wait()
+        raise OstlerError(**message["error"])
+    _say(msgspec.convert(message, Serves), options, settings.home, str(log))
+
+
+def _serve_detached(options: dict[str, Any], settings: "Settings") -> None:
+    import msgspec
+
+    from ostler.errors import OstlerError
+
+    with os.fdopen(options["ready_fd"], "wb") as told:
+        try:
+            _serve(options, settings, lambda serves: _tell(told, serves))
+        except OstlerError as error:
+            if not told.closed:
+                about = {"kind": error.kind, "message": error.message, "hint": error.hint}
+                told.write(msgspec.json.encode({"error": about}))
+            raise
+
+
+def _tell(told: Any, serves: "Serves") -> None:
+    import msgspec
+
+    told.write(msgspec.json.encode(serves))
+    told.close()
+
+
+def _passed_on(options: dict[str, Any]) -> list[str]:
+    argv = [f"--host={options['host']}", *(f"--allow-origin={url}" for url in options["allow_origin"])]
+    argv += [f"--port={options['port']}"] if options["port"] else []
+    return argv + (["--expose"] if options["expose"] else [])
+
+
+def _keep_short(log: str) -> None:
+    if os.path.exists(log) and os.path.getsize(log) > 4 << 20:
+        os.replace(log, f"{log}.1")
+
+
+# -- what is said -------------------------------------------------------------------------------------
+
+
+def _say(serves: "Serves", options: dict[str, Any], home: str, log: str = "") -> None:
+    from ostler.server.people import LINK_SECONDS, People
+
+    people = People(home)
+    bases = [serves.url, *(url.rstrip("/") for url in options["allow_origin"])]
+    links = [f"{base}/#t={people.sign('link', 'admin', user(), LINK_SECONDS)}" for base in bases]
+    if options["json"]:
+        _say_json(serves, links, home, log)
+    else:
+        _say_lines(serves, links, log)
+    sys.stdout.flush()
+    if options["browse"]:
+        _browse(home, links[0])
+
+
+def _say_json(serves: "Serves", links: list[str], home: str, log: str) -> None:
+    from ostler.cli.live import json_text
+
+    facts = {"pid": serves.pid, "port": serves.port, "url": serves.url, "link": links[0], "state_folder": home}
+    more = {"links": links[1:]} if links[1:] else {}
+    click.echo(json_text({**facts, **more, **({"log": log} if log else {})}), nl=False)
+
+
+def _say_lines(serves: "Serves", links: list[str], log: str) -> None:
+    """Not wrapped by us: a link that is broken over two lines cannot be clicked."""
+    click.echo(f"{click.style('●', fg='green')} ostler is up at {click.style(serves.url, bold=True)}\n")
+    for word, link in zip(("open", *["or"] * len(links)), links, strict=False):
+        click.echo(f"  {word:6} {click.style(link, fg='cyan')}")
+    click.echo(click.style("         good once, within an hour; `ostler link` makes another", dim=True))
+    click.echo(f"  stop   {'ostler down' if log else 'ctrl-c, or `ostler down` in another shell'}")
+    if log:
+        click.echo(f"  log    {log}")
+
+
+def _browse(home: str, link: str) -> None:
+    """By a private file: a link in the arguments of a browser could be read by every user of the machine."""
+    import webbrowser
+    from html import escape
+    from pathlib import Path
+
+    from ostler.store.files import write_private
+
+    page = Path(home) / "open.html"
+    write_private(page, f'<!doctype html><meta http-equiv="refresh" content="0; url={escape(link)}">'.encode())
+    try:
+        opened = webbrowser.get().open(page.as_uri())
+    except webbrowser.Error:
+        opened = False
+    if not opened:
+        click.echo("note: there is no browser here; open the link elsewhere", err=True)
+
+
+def user() -> str:
+    return os.environ.get("USER") or os.environ.get("LOGNAME") or "owner"
+
+
+# -- down ---------------------------------------------------------------------------------------------
+
+
+@click.command(short_help="Stop the server.")
+def down() -> None:
+    """Stop the server of this state folder, and wait until it is gone. Its turns are cancelled.
+
+    \b
+      ostler down
+    """
+    import select
+    import signal
+
+    from ostler.cli.turns import settings_for
+    from ostler.errors import OstlerError
+    from ostler.server.lock import who_serves
+
+    home = settings_for(None).home
+    serves = who_serves(home)
+    if serves is None:
+        click.echo("no server runs here")
+        return
+    try:
+        handle = os.pidfd_open(serves.pid)
+        try:
+            if who_serves(home) == serves:  # still the same one: its pid is not another's by now
+                signal.pidfd_send_signal(handle, signal.SIGTERM)
+            ended, _, _ = select.select([handle], [], [], _STOP_SECONDS)
+        finally:
+            os.close(handle)
+    except ProcessLookupError:
+        ended = [0]
+    if not ended:
+        raise OstlerError("timed_out", f"the server ({serves.pid}) has not ended", f"End it with: kill -9 {serves.pid}")
+    click.echo(f"stopped the server ({serves.pid})")

@@ -1,0 +1,108 @@
+"""Who serves a state folder: one server at a time, known by a locked file that its death unlocks."""
+
+import fcntl
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from ostler.errors import OstlerError
+from ostler.store.files import private_folder, typed
+
+_NAME = "server.lock"
+_PATIENCE = 0.5  # seconds: somebody who only looks holds the lock for a moment
+
+
+class Serves(Struct, frozen=True, kw_only=True):
+    """A server: the file keeps the last one, so that the next takes its port again."""
+
+    pid: int
+    port: int = 0
+    url: str = ""  # "" while it starts
+    started_at: float = 0.0
+
+
+class ServerLock:
+    """Held as long as this object is not released, or its process lives."""
+
+    def __init__(self, state_folder: str | Path) -> None:
+        """Raises `bad_request` (exit code 2) if another server has the folder."""
+        folder = private_folder(Path(state_folder).absolute(), known="ostler.db")
+        self._path = folder / _NAME
+        with typed(self._path):
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            os.fchmod(self._fd, 0o600)
+        if not _soon(lambda: _locks(self._fd, fcntl.LOCK_EX)):
+            os.close(self._fd)
+            raise _taken(folder)
+        self.last = _read(self._fd)  # who served before us
+
+    def write(self, serves: Serves) -> None:
+        data = msgspec.json.encode(serves)
+        with typed(self._path):
+            os.pwrite(self._fd, data, 0)
+            os.ftruncate(self._fd, len(data))
+
+    def release(self) -> None:
+        os.close(self._fd)
+
+
+def who_serves(state_folder: str | Path) -> Serves | None:
+    """The server that runs on this folder now."""
+    try:
+        fd = os.open(Path(state_folder) / _NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        found: list[Serves] = []
+
+        def told() -> bool:
+            if _locks(fd, fcntl.LOCK_SH):
+                return True  # nobody holds it
+            serves = _read(fd)
+            if serves is not None and os.path.exists(f"/proc/{serves.pid}"):
+                found.append(serves)
+            return bool(found)
+
+        _soon(told)
+        return found[0] if found else None
+    finally:
+        os.close(fd)
+
+
+def _taken(folder: Path) -> OstlerError:
+    serves = who_serves(folder)
+    who = f"process {serves.pid}" if serves else "another process"
+    where = f" at {serves.url}" if serves and serves.url else ""
+    return OstlerError(
+        "bad_request",
+        f"a server runs on {folder} already: {who}{where}",
+        "Get in with `ostler link`, or end it with `ostler down`",
+    )
+
+
+def _locks(fd: int, how: int) -> bool:
+    try:
+        fcntl.flock(fd, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _read(fd: int) -> Serves | None:
+    with suppress(msgspec.DecodeError, OSError):
+        return msgspec.json.decode(os.pread(fd, 4096, 0), type=Serves)
+    return None
+
+
+def _soon(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + _PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True

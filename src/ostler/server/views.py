@@ -1,0 +1,103 @@
+"""Sessions and turns as they are told to people and programs: the row, and what one wants to know beside it."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct, structs
+
+from ostler.server.doing import doing
+from ostler.store.watch import Watch
+from ostler.words import Access, Envelope, Outcome, Problem, Session, TurnRow, TurnState, Usage
+
+_SHORT = 500  # characters of a prompt where it only stands beside something else
+
+
+class TurnView(Struct, frozen=True, kw_only=True):
+    """A turn. What is only known at its end is empty or null before."""
+
+    id: str
+    session: str
+    state: TurnState
+    created_at: float
+    prompt: str
+    access: Access
+    model: str | None
+    ended_at: float | None = None
+    outcome: Outcome | None = None
+    error: Problem | None = None
+    summary: str = ""
+    usage: Usage | None = None
+    cost_usd: float | None = None
+    duration_ms: int | None = None
+    artifacts: tuple[str, ...] = ()  # their names
+    evidence: tuple[str, ...] = ()
+
+
+class SessionView(Session, frozen=True, kw_only=True):
+    """A session. `turn` is the one that runs, or else the last one; its prompt is cut short here."""
+
+    turn: TurnView | None
+    doing: str  # one line, while it is busy
+    queued: int
+    live_terminals: int
+    primary_terminal: str | None  # the one to follow: the chosen one while it lives, else the newest that lives
+
+
+def turn_view(row: TurnRow, longest: int | None = None) -> TurnView:
+    prompt = row.turn.prompt
+    if longest is not None and len(prompt) > longest:
+        prompt = prompt[: longest - 1] + "…"
+    view = TurnView(
+        id=row.id,
+        session=row.session,
+        state=row.state,
+        created_at=row.created_at,
+        prompt=prompt,
+        access=row.turn.access,
+        model=row.turn.model,
+    )
+    return _ended(view, row.envelope, row.ended_at) if row.envelope else view
+
+
+def _ended(view: TurnView, envelope: Envelope, ended_at: float | None) -> TurnView:
+    return structs.replace(
+        view,
+        model=envelope.model or view.model,
+        ended_at=ended_at,
+        outcome=envelope.outcome,
+        error=envelope.error,
+        summary=envelope.summary,
+        usage=envelope.usage,
+        cost_usd=envelope.cost_usd,
+        duration_ms=envelope.duration_ms,
+        artifacts=tuple(sorted(envelope.artifacts)),
+        evidence=envelope.evidence,
+    )
+
+
+def session_views(watch: Watch, sessions: Sequence[Session]) -> list[SessionView]:
+    """In the same order. Few questions to the store, however many sessions there are."""
+    ids = [row.id for row in sessions]
+    turns, queued, live = watch.current_turns(ids), watch.queued(), watch.live_terminals(ids)
+    return [
+        _view(row, turns.get(row.id), queued.get(row.id, 0), live.get(row.id, []), doing_of(watch, row))
+        for row in sessions
+    ]
+
+
+def session_view(watch: Watch, session: Session) -> SessionView:
+    return session_views(watch, [session])[0]
+
+
+def doing_of(watch: Watch, session: Session) -> str:
+    return doing(watch, session.id) if session.state in ("busy", "asking") else ""
+
+
+def _view(row: Session, turn: TurnRow | None, queued: int, live: list[str], line: str) -> SessionView:
+    return SessionView(
+        **structs.asdict(row),
+        turn=turn_view(turn, _SHORT) if turn else None,
+        doing=line,
+        queued=queued,
+        live_terminals=len(live),
+        primary_terminal=row.primary if row.primary in live else next(iter(live), None),
+    )

@@ -1,0 +1,176 @@
+"""What those who watch a store read of it: what changed since, journals as they are stored, many rows at once."""
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ostler.store.faults import edge
+from ostler.store.rows import TURN, read_session, read_terminal, turn_row
+from ostler.store.schema import connect
+from ostler.words import Session, TerminalRow, TurnRow
+
+Stored = tuple[int, bytes]  # an event as it is stored: seq, JSON
+
+
+class Touched(Struct, frozen=True, kw_only=True):
+    """What changed since a look. `lost`: too much to tell it apart, everything may have changed."""
+
+    last: int  # from where to look the next time
+    sessions: frozenset[str] = frozenset()
+    terminals: frozenset[str] = frozenset()
+    lost: bool = False
+
+
+class Watch:
+    """A reader with a connection of its own: what it reads never holds up those who work.
+
+    Ids that are gone are left out of the answers.
+    """
+
+    def __init__(self, path: Path, timeout: float) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._db = connect(path, timeout, writes=False)
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    # -- what changed
+
+    def version(self) -> int:
+        """Differs from the last answer once anybody, in any process, has committed something."""
+        version: int = self._read("PRAGMA data_version")[0][0]
+        return version
+
+    def newest_touch(self) -> int:
+        found: int = self._read("SELECT coalesce(max(n), 0) FROM touched")[0][0]
+        return found
+
+    def touched(self, after: int) -> Touched:
+        """Sessions and terminals that were added, changed or removed since `after`."""
+        rows = self._read("SELECT n, what, id FROM touched WHERE n > ? ORDER BY n", after)
+        if not rows:
+            return Touched(last=after)
+        ids: dict[str, set[str]] = {"session": set(), "terminal": set()}
+        for _, what, id in rows:
+            ids.setdefault(what, set()).add(id)
+        return Touched(
+            last=rows[-1][0],
+            sessions=frozenset(ids["session"]),
+            terminals=frozenset(ids["terminal"]),
+            lost=rows[0][0] != after + 1,
+        )
+
+    # -- journals
+
+    def last_seqs(self, sessions: Iterable[str]) -> dict[str, int]:
+        """The seq of each session's last event; 0 where there is none."""
+        query = (
+            "SELECT id, coalesce((SELECT seq FROM events WHERE session = id ORDER BY seq DESC LIMIT 1), 0)"
+            " FROM sessions WHERE id IN (SELECT value FROM json_each(?))"
+        )
+        return dict(self._read(query, _list(sessions)))
+
+    def journal(self, session: str, after: int, limit: int, size: int) -> list[Stored]:
+        """At most `limit` events beyond `after`, in order; fewer when they have `size` bytes together."""
+        query = "SELECT seq, body FROM events WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?"
+        found: list[Stored] = []
+        with edge(self._path), self._lock:
+            for seq, body in self._db.execute(query, (session, after, limit)):
+                found.append((seq, body))
+                size -= len(body)
+                if size <= 0:
+                    break
+        return found
+
+    def newest_events(self, session: str, limit: int, enough: Callable[[bytes], bool]) -> None:
+        """Hands over events, the newest first, until there are `enough`, or `limit`."""
+        query = "SELECT body FROM events WHERE session = ? ORDER BY seq DESC LIMIT ?"
+        with edge(self._path), self._lock:
+            for (body,) in self._db.execute(query, (session, limit)):
+                if enough(body):
+                    return
+
+    # -- rows
+
+    def newest_sessions(self, limit: int) -> list[Session]:
+        """The last used first."""
+        rows = self._read("SELECT body FROM sessions ORDER BY used_at DESC, id LIMIT ?", limit)
+        return self._decoded(read_session, rows)
+
+    def sessions(self, ids: Iterable[str]) -> list[Session]:
+        query = "SELECT body FROM sessions WHERE id IN (SELECT value FROM json_each(?))"
+        return self._decoded(read_session, self._read(query, _list(ids)))
+
+    def current_turns(self, sessions: Iterable[str]) -> dict[str, TurnRow]:
+        """Of each session the turn that runs, or else its last one."""
+        query = (
+            f"{TURN} WHERE n IN (SELECT coalesce("
+            "(SELECT n FROM turns WHERE session = value AND state <> 'ended' AND state <> 'queued' LIMIT 1),"
+            "(SELECT n FROM turns WHERE session = value ORDER BY n DESC LIMIT 1)) FROM json_each(?))"
+        )
+        rows = self._read(query, _list(sessions))
+        with edge(self._path):
+            return {row.session: row for row in (turn_row(*row) for row in rows)}
+
+    def queued(self) -> dict[str, int]:
+        """How many turns wait in line, by session."""
+        query = "SELECT session, count(*) FROM turns WHERE state <> 'ended' AND state = 'queued' GROUP BY session"
+        return dict(self._read(query))
+
+    def newest_turn(self) -> int:
+        """The number of the turn that was stored last."""
+        found: int = self._read("SELECT coalesce(max(n), 0) FROM turns")[0][0]
+        return found
+
+    def outcomes(self, after: int, among: Iterable[int] = ()) -> list[tuple[int, str, str | None]]:
+        """Of the turns beyond number `after` and those `among`: number, agent and outcome (None: not ended)."""
+        query = (
+            "SELECT n, json_extract(CAST(turn AS TEXT), '$.agent'),"
+            " CASE state WHEN 'ended' THEN json_extract(CAST(envelope AS TEXT), '$.outcome') END"
+            " FROM turns WHERE n > ? OR n IN (SELECT value FROM json_each(?))"
+        )
+        return self._read(query, after, msgspec.json.encode(list(among)).decode())
+
+    def live_terminals(self, sessions: Iterable[str]) -> dict[str, list[str]]:
+        """The ids of the live terminals of each session that has some, the newest first."""
+        query = (
+            "SELECT session, id FROM terminals WHERE state = 'live'"
+            " AND session IN (SELECT value FROM json_each(?)) ORDER BY n DESC"
+        )
+        found: dict[str, list[str]] = {}
+        for session, id in self._read(query, _list(sessions)):
+            found.setdefault(session, []).append(id)
+        return found
+
+    def newest_terminals(self, ended: int) -> list[TerminalRow]:
+        """All live ones, and of those that have ended so many of the newest."""
+        query = (
+            "SELECT body FROM (SELECT n, body FROM terminals WHERE state = 'live' UNION ALL"
+            " SELECT * FROM (SELECT n, body FROM terminals WHERE state <> 'live' ORDER BY n DESC LIMIT ?))"
+            " ORDER BY n DESC"
+        )
+        return self._decoded(read_terminal, self._read(query, ended))
+
+    def terminals(self, ids: Iterable[str]) -> list[TerminalRow]:
+        query = "SELECT body FROM terminals WHERE id IN (SELECT value FROM json_each(?)) ORDER BY n DESC"
+        return self._decoded(read_terminal, self._read(query, _list(ids)))
+
+    # -- below
+
+    def _read(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        with edge(self._path), self._lock:
+            return self._db.execute(query, values).fetchall()
+
+    def _decoded(self, read: Any, rows: Sequence[tuple[bytes]]) -> list[Any]:
+        with edge(self._path):
+            return [read(body) for (body,) in rows]
+
+
+def _list(values: Iterable[str]) -> str:
+    return msgspec.json.encode(list(values)).decode()

@@ -1,0 +1,302 @@
+"""A live terminal in the process that owns it: takes the bytes of its source, shows them, takes what is typed."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from ostler.errors import OstlerError
+from ostler.process import Size
+from ostler.store.redact import Redactor
+from ostler.terminal import policy
+from ostler.terminal.cast import CastWriter
+from ostler.terminal.display import Display
+from ostler.terminal.keyboard import Keyboard
+from ostler.terminal.lease import Author, Lease, LeaseChange
+from ostler.terminal.log import LIMIT, ByteLog
+from ostler.terminal.mask import Mask
+from ostler.terminal.pace import Pace
+from ostler.terminal.screen import Screens, nothing
+from ostler.terminal.screen_words import Facts, Snapshot
+from ostler.terminal.subscription import Subscribers, Subscription
+from ostler.terminal.text import plain_text
+from ostler.terminal.typed import encoded
+from ostler.terminal.viewer import Viewer
+from ostler.terminal.viewing import Ack, AnySaid, Gone, Input, Refresh, Resize, Rights, Viewing, Want
+from ostler.words import Exit, TerminalRow
+
+TITLES = 1.0  # seconds between two titles that are worth storing: some programs spin in theirs
+RESIZES = 0.03  # between two sizes that the program is told: who drags a window sends hundreds
+
+
+class Controls(Protocol):
+    """Of a source that takes input; a read-only terminal has none."""
+
+    def write(self, data: bytes) -> None:
+        """Never blocks; `too_many` when its bounded buffer is full."""
+
+    def resize(self, cols: int, rows: int) -> None: ...
+
+
+class Terminal:
+    """The way of its bytes: masked, into the log, the recording and the screen, to viewers.
+
+    The source is always read. What is not emulated yet stays in the log, so nothing grows without bound.
+    """
+
+    def __init__(
+        self,
+        row: TerminalRow,
+        screens: Screens,
+        *,
+        controls: Controls | None = None,
+        cast: CastWriter | None = None,
+        redactor: Redactor | None = None,
+        changed: Callable[[TerminalRow], None] = nothing,
+        eager: bool = True,
+        ring: int = LIMIT,
+    ) -> None:
+        """`changed` gets the row after each change worth storing. Without `eager` the emulation begins when
+        somebody looks, with what the log still has.
+        """
+        self.row = row
+        self._controls, self._cast, self._changed = controls, cast, changed
+        size = Size(row.cols, row.rows)
+        self._display = Display(screens, size, ring, spread=self._spread, heard=self._heard, reply=self._reply)
+        self._keyboard = Keyboard(self._passed)
+        self._viewers: list[Viewer] = []
+        self._subscribers = Subscribers(self._display)
+        self._mask = Mask(redactor, self._display.append) if redactor else None
+        self._titles = Pace(TITLES, lambda: self._changed(self.row))
+        self._sizes = Pace(RESIZES, self._resize)
+        self._ending = asyncio.Lock()
+        self._closed = False  # neither output nor input any more
+        if eager:
+            self._open_screen()
+
+    def _open_screen(self) -> None:
+        """A program is worth more than its screen: without one, its bytes must do."""
+        try:
+            self._display.screen()
+        except OstlerError as error:
+            self._display.notices.append(f"not emulated yet: {error}")
+
+    @property
+    def log(self) -> ByteLog:
+        return self._display.log
+
+    @property
+    def lease(self) -> Lease:
+        return self._keyboard.lease
+
+    @property
+    def final(self) -> Snapshot | None:
+        """The last screen, with its history, once the terminal has ended; None if it was never emulated."""
+        return self._display.final
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What went wrong with emulation and recording, the newest."""
+        return tuple(self._display.notices)
+
+    @property
+    def viewers(self) -> int:
+        return len(self._viewers)
+
+    @property
+    def crowded(self) -> bool:
+        """The screen is half a ring behind. A source that can wait should, for some milliseconds: if the log
+        overtakes the screen, it goes on without what it missed."""
+        return self._display.backlog > self.log.limit // 2
+
+    # -- the source ----------------------------------------------------------------------------------------
+
+    def output(self, data: bytes) -> None:
+        """Bytes of the source. Never blocks; after `end` they are dropped."""
+        if self._closed:
+            return
+        if self._mask:
+            self._mask.feed(data)
+        else:
+            self._display.append(data)
+
+    async def end(self, exit: Exit | None) -> None:
+        """Everything is flushed to viewers, subscribers and recording; idempotent.
+
+        It waits for the last screen, but for no viewer: they get the rest when they take it.
+        """
+        async with self._ending:
+            if self._closed:
+                return
+            self._flush()
+            gone = Gone(exit=exit, offset=self.log.end)
+            try:
+                await self._display.end(gone)
+                await self._subscribers.end(gone)
+            finally:
+                self._keyboard.close()
+                self.row = replace(self.row, state="ended", exit=exit, ended_at=time.time(), size=self.log.end)
+                self._changed(self.row)
+                self._wake()
+                self._forget()
+
+    def _flush(self) -> None:
+        if self._mask:
+            self._mask.flush()
+        self._closed = True
+        self._display.flush()
+        self._sizes.flush()
+        self._titles.flush()
+        self._record(CastWriter.close)
+
+    # -- who types -------------------------------------------------------------------------------------------
+
+    def input(self, author: Author, message: Input) -> None:
+        """Keys, text and the like need the lease; a size too, if anybody holds it. `denied` without.
+
+        `not_found` if the terminal has ended, `unsupported` if it is read-only, `bad_request` for what cannot
+        be typed and for what is no size; sizes out of bounds are clamped.
+        """
+        controls = self._writable()
+        if isinstance(message, Resize):
+            self._resized(author, policy.clamp(message.cols, message.rows))
+            return
+        self._keyboard.use(author)
+        if data := encoded(message, self._display.modes):
+            controls.write(data)
+
+    def take(self, author: Author) -> None:
+        self._writable()
+        self._keyboard.take(author)
+
+    def release(self, author: Author) -> None:
+        self._keyboard.release(author)
+
+    def _writable(self) -> Controls:
+        if self._closed:
+            raise OstlerError("not_found", f"the terminal {self.row.id} has ended", "Open another one")
+        if self._controls is None:
+            raise OstlerError("unsupported", f"the terminal {self.row.id} is read-only: it takes no input")
+        return self._controls
+
+    def _resized(self, author: Author, size: Size) -> None:
+        holder = self.lease.holder
+        if holder and holder != author:
+            raise OstlerError("denied", f"{holder.name} holds the keyboard and chooses the size", "Take it first")
+        if size != (self.row.cols, self.row.rows):
+            self.row = replace(self.row, cols=size.cols, rows=size.rows)
+            self._sizes()
+
+    def _resize(self) -> None:
+        """Makes the terminal as large as its row says."""
+        size = Size(self.row.cols, self.row.rows)
+        if size == self._display.size:
+            return
+        if self._controls and not self._closed:
+            self._controls.resize(*size)
+        self._display.resize(size)
+        self._record(lambda cast: cast.resize(*size))
+        self._changed(self.row)
+        self._wake()
+
+    # -- who watches -----------------------------------------------------------------------------------------
+
+    async def snapshot(self, history: bool = False) -> Snapshot:
+        """The screen now, or the last one; with `history` its `vt` begins with the scrollback."""
+        self._sizes.flush()
+        snapshot = await self._display.snapshot(history)
+        self._forget()
+        return snapshot
+
+    def text(self, limit: int | None = None) -> str:
+        """The last characters of output without anything that controls a terminal."""
+        if self.final and self.log.start == self.log.end:
+            text = plain_text(self.final.vt)
+        elif limit is None:
+            text = plain_text(self.log.read(0)[1])
+        else:
+            text = self._last_text(limit)
+        return text if limit is None else text[-limit:] if limit > 0 else ""
+
+    def _last_text(self, limit: int) -> str:
+        """At least so many characters, if there are so many; most output is far less than half control."""
+        likely = self.log.cut(self.log.end - 8 * max(limit, 0) - 1024)
+        text = plain_text(self.log.read(likely)[1])
+        return text if len(text) >= limit else plain_text(self.log.read(0)[1])
+
+    def subscribe(self, buffer: int = 64, snapshot_every: int | None = None) -> Subscription:
+        """Screens and their changes for programs, numbered, without loss."""
+        return self._subscribers.add(buffer, snapshot_every)
+
+    def view(self, author: Author, rights: Rights = "view", offset: int | None = None) -> Viewing:
+        """A viewer. With `offset` it goes on there, if all that followed is known as bytes."""
+        viewer = Viewer(
+            self.row, self._display, self._keyboard, author, rights, offset, obey=self._obey, left=self._left
+        )
+        self._viewers.append(viewer)
+        return viewer
+
+    def _obey(self, author: Author, said: AnySaid) -> None:
+        match said:
+            case Want(action="take"):
+                self.take(author)
+            case Want():
+                self.release(author)
+            case Ack() | Refresh():
+                pass  # the viewer's own
+            case _:
+                self.input(author, said)
+
+    def _left(self, viewer: Viewer) -> None:
+        self._viewers.remove(viewer)
+        self._forget()
+
+    def _wake(self) -> None:
+        for viewer in self._viewers:
+            viewer.changed()
+
+    def _forget(self) -> None:
+        """The bytes of a terminal that has ended are of no use when its last screen is known and nobody watches."""
+        if self._display.gone and self.final and not self._viewers:
+            self.log.forget()
+
+    # -- what the display hears ------------------------------------------------------------------------------
+
+    def _spread(self, data: bytes) -> None:
+        if self._cast:
+            self._record(lambda cast: cast.output(data))
+        for viewer in self._viewers:
+            viewer.grew()
+
+    def _heard(self, facts: Facts) -> None:
+        if facts.title is not None and facts.title != self.row.title:
+            self.row = replace(self.row, title=facts.title)
+            self._titles()
+        for viewer in self._viewers:
+            viewer.tell(facts)
+
+    def _reply(self, data: bytes) -> None:
+        """What the program asked its terminal: answered by us alone, never by those who watch."""
+        if self._controls and not self._closed:
+            try:
+                self._controls.write(data)
+            except OstlerError as error:
+                self._display.notices.append(f"an answer was not delivered: {error}")
+
+    def _passed(self, change: LeaseChange | None) -> None:
+        """Who types is recorded, what is typed never: it may be a secret."""
+        if change:
+            name = change.holder.name if change.holder else "nobody"
+            self._record(lambda cast: cast.marker(f"keyboard: {name}"))
+        for viewer in self._viewers:
+            viewer.leased()
+
+    def _record(self, write: Callable[[CastWriter], None]) -> None:
+        """A recording that cannot be written ends there, and the terminal goes on."""
+        if self._cast:
+            try:
+                write(self._cast)
+            except OstlerError as error:
+                self._display.notices.append(f"the recording ends here: {error}")

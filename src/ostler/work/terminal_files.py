@@ -1,0 +1,128 @@
+"""What is left of an ended terminal: the screen it ended with, as it was kept or as its recording shows it."""
+
+import asyncio
+import contextlib
+from collections import deque
+
+import msgspec
+from msgspec import Struct
+
+from ostler.errors import OstlerError
+from ostler.store.files import write_private
+from ostler.terminal import policy
+from ostler.terminal.cast import Cast, read_cast
+from ostler.terminal.display import folder
+from ostler.terminal.log import LIMIT, ByteLog
+from ostler.terminal.screen import Screens
+from ostler.terminal.screen_words import Cursor, Modes, Snapshot
+from ostler.terminal.text import plain_text
+from ostler.words import TerminalRow
+from ostler.work.terminal_recording import screen_path
+
+_SLICE = 256 * 1024  # bytes of a recording that are read before others get their turn
+_BEHIND = 512 * 1024
+_SOON = 0.002
+
+
+class Kept(Struct, frozen=True):
+    """The last screen of an ended terminal, and the VT that shows it below its scrollback."""
+
+    screen: Snapshot
+    history: bytes
+
+    def snapshot(self, history: bool) -> Snapshot:
+        return msgspec.structs.replace(self.screen, vt=self.history) if history else self.screen
+
+
+# -- the last screen --------------------------------------------------------------------------------
+
+
+def keep_screen(row: TerminalRow, kept: Kept) -> None:
+    if row.recording:
+        write_private(screen_path(row), msgspec.msgpack.encode(kept))
+
+
+async def kept_screen(row: TerminalRow, screens: Screens) -> Kept:
+    """As it was kept; else as its recording shows it, which is kept from then on; else an empty one."""
+    if not row.recording:
+        return Kept(empty(row.cols, row.rows), b"")
+    with contextlib.suppress(OSError, msgspec.MsgspecError):
+        return msgspec.msgpack.decode(screen_path(row).read_bytes(), type=Kept)
+    try:
+        kept = await replayed(read_cast(row.recording), screens)
+    except OstlerError as error:
+        if error.kind not in ("not_found", "bad_request"):
+            raise
+        return Kept(empty(row.cols, row.rows), b"")
+    with contextlib.suppress(OstlerError):
+        keep_screen(row, kept)
+    return kept
+
+
+async def replayed(cast: Cast, screens: Screens) -> Kept:
+    """The screen at the end of a recording, by emulation. Queries in it are answered to nobody."""
+    log = ByteLog()
+    screen = screens.open(cast.header.width, cast.header.height, read_log=log.read)
+    try:
+        fed = 0
+        for event in cast.events():
+            if event.kind == "o":
+                data = event.data.encode()
+                log.append(data)
+                screen.feed(log.end - len(data), data)
+                fed += len(data)
+            elif event.size:
+                screen.resize(*event.size)
+            if fed > _SLICE:
+                fed = 0
+                await asyncio.sleep(0)
+                while screen.backlog > _BEHIND:  # what leaves the log before it is emulated would be lost
+                    await asyncio.sleep(_SOON)
+        last = await screen.snapshot()
+        last = msgspec.structs.replace(last, title=policy.title(last.title), cwd=folder(last.cwd))
+        return Kept(last, (await screen.snapshot(history=True)).vt)
+    finally:
+        await screen.close()
+
+
+def empty(cols: int = 80, rows: int = 24) -> Snapshot:
+    """What a terminal shows before its first byte."""
+    blank = ("",) * rows
+    return Snapshot(
+        offset=0,
+        cols=cols,
+        rows=rows,
+        text=blank,
+        styled=blank,
+        cursor=Cursor(),
+        modes=Modes(),
+        title="",
+        cwd="",
+        progress=None,
+        scrollback=0,
+        vt=b"",
+    )
+
+
+# -- the text ---------------------------------------------------------------------------------------
+
+
+async def recorded_text(row: TerminalRow, limit: int | None) -> str:
+    """The last text of the recording, at most `limit` characters; empty if there is none."""
+    return await asyncio.to_thread(_recorded_text, row, limit)
+
+
+def _recorded_text(row: TerminalRow, limit: int | None) -> str:
+    if not row.recording:
+        return ""
+    parts: deque[bytes] = deque()
+    size = 0
+    with contextlib.suppress(OstlerError):
+        for event in read_cast(row.recording).events():
+            if event.kind == "o":
+                parts.append(event.data.encode())
+                size += len(parts[-1])
+                while size - len(parts[0]) > LIMIT:
+                    size -= len(parts.popleft())
+    text = plain_text(b"".join(parts)[-LIMIT:])
+    return text if limit is None else text[len(text) - limit :] if limit < len(text) else text

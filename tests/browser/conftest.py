@@ -1,0 +1,182 @@
+"""A real browser in front of a real server: `ostler up` in a home of its own, Chromium driven by Playwright."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from ostler.server.pages import BUILT
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--enable-unsafe-swiftshader",  # WebGL without a graphics card
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+PATIENCE = 45_000  # ms: two slow cores may be busy with something else
+
+
+class Server:
+    """`ostler up` as a process, and the commands a person has beside it."""
+
+    def __init__(self, base: Path) -> None:
+        self.home, self.folder = base / "home", base / "work"
+        self.home.mkdir()
+        self.folder.mkdir()
+        (self.home / ".bashrc").write_text("PS1='$ '\n")
+        self.environ = {
+            "HOME": str(self.home),
+            "PATH": f"{os.path.dirname(sys.executable)}:/usr/bin:/bin",
+            "LANG": "C.UTF-8",
+            "SHELL": "/bin/bash",
+            "OSTLER_ONLY": "script",
+        }
+        self.url = ""
+        self._token = ""
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        """Returns once it answers. After a stop it comes back on the same port."""
+        self._process = self._spawn("up", "--json")
+        assert self._process.stdout
+        told = ""
+        while not told.endswith("\n}\n"):
+            line = self._process.stdout.readline()
+            assert line, f"the server ended: {self._process.wait()}"
+            told += line
+        self.url = json.loads(told)["url"]
+
+    def kill(self) -> None:
+        """kill -9, and gone."""
+        assert self._process
+        self._process.kill()
+        self._process.wait()
+        self._close()
+
+    def stop(self) -> None:
+        if self._process and self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(20)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._close()
+
+    def link(self, name: str = "You", rights: str = "admin") -> str:
+        """A new login link, asked for over HTTP: quicker than the command."""
+        if not self._token:
+            self._token = json.loads(self.run("link", "--bearer", "--json").stdout)["token"]
+        headers = {"Authorization": f"Bearer {self._token}"}
+        body = {"name": name, "rights": rights}
+        answer = httpx.post(f"{self.url}/api/links", json=body, headers=headers, trust_env=False)
+        return str(answer.raise_for_status().json()["url"])
+
+    def run(self, *args: str) -> "subprocess.CompletedProcess[str]":
+        process = self._spawn(*args)
+        out, _ = process.communicate(timeout=90)
+        return subprocess.CompletedProcess(args, process.returncode, out)
+
+    def spawn(self, *args: str) -> "subprocess.Popen[str]":
+        """A command that runs beside the test, which waits for it."""
+        return self._spawn(*args)
+
+    def _spawn(self, *args: str) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-m", "ostler", *args]
+        return subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def _close(self) -> None:
+        if self._process and self._process.stdout:
+            self._process.stdout.close()
+
+
+class Reader:
+    """A person in front of one browser window."""
+
+    def __init__(self, page: Page, server: Server) -> None:
+        self.page = page
+        self.server = server
+        self.errors: list[str] = []
+        page.set_default_timeout(PATIENCE)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+
+    def enter(self, link: str) -> None:
+        """The first visit: by a link."""
+        self.page.goto(link)
+        self.page.wait_for_selector(".app")
+
+    def new_session(self, agent: str = "claude") -> str:
+        """A session without a turn, shown."""
+        id = str(self.call("POST", "/api/sessions", {"agent": agent, "folder": str(self.server.folder)})["id"])
+        self.page.goto(f"{self.server.url}/#/s/{id}")
+        self.page.wait_for_selector(".p-terminal")
+        return id
+
+    def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        """The API, as this page is logged in."""
+        script = """async ([method, path, body]) => {
+            const headers = body === null ? {} : {"Content-Type": "application/json"};
+            const answer = await fetch(path, {method, headers, body: body === null ? undefined : JSON.stringify(body)});
+            if (!answer.ok) throw new Error(`${answer.status} ${await answer.text()}`);
+            return answer.status === 204 ? null : answer.json();
+        }"""
+        return self.page.evaluate(script, [method, path, body])
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    # For each module: while Playwright runs, no test of another one could have an event loop.
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium here")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    assert (BUILT / "index.html").is_file(), "the page is not built: make page"
+    server = Server(tmp_path_factory.mktemp("server"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def visit(chromium: Browser, server: Server) -> Iterator[Callable[..., Reader]]:
+    """`visit()` is somebody new who came by a link; what went wrong in their page fails the test."""
+    contexts: list[BrowserContext] = []
+    readers: list[Reader] = []
+
+    def come(name: str = "You", rights: str = "admin", server: Server = server, **context: Any) -> Reader:
+        size = {"width": 1440, "height": 900}
+        contexts.append(chromium.new_context(**{"viewport": size, "color_scheme": "dark", **context}))
+        readers.append(Reader(contexts[-1].new_page(), server))
+        readers[-1].enter(server.link(name, rights))
+        return readers[-1]
+
+    yield come
+    for context in contexts:
+        context.close()
+    assert [error for reader in readers for error in reader.errors] == []

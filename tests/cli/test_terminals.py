@@ -1,0 +1,41 @@
+"""`ostler terminals`: lists, as a table and as JSON."""
+
+import json
+
+from cli.conftest import Shell
+
+
+def test_live_ones_by_default_and_ended_ones_when_asked(shell: Shell) -> None:
+    assert shell("terminals").stdout == "no live terminals (ended ones: ostler terminals --all)\n"
+    assert shell("terminals", "--all").stdout == "no terminals\n"
+    assert shell("exec", "--tty", "--name", "one", "--quiet", "--", "echo", "hi").returncode == 0
+    assert shell("exec", "--tty", "--name", "two", "--quiet", "--", "exit 3").returncode == 3
+    assert shell("run", "script", "[[say:hello]]", "--quiet", "--name", "turned").returncode == 0
+    head, *rows = shell("terminals", "--all").stdout.splitlines()
+    assert head.split() == ["TERMINAL", "SESSION", "NAME", "STATE", "SIZE", "BEGAN", "COMMAND"]
+    assert [row.split("  ")[0].startswith("t-") for row in rows] == [True] * 3
+    assert "output of a turn" in rows[0] and "100×30" in rows[0]
+    assert "exit code 3" in rows[1] and "80×24" in rows[1]
+    assert "echo hi" in rows[2] and "exit code 0" in rows[2]
+    assert json.loads(shell("terminals", "--json").stdout) == []
+    (one,) = json.loads(shell("terminals", "one", "--all", "--json").stdout)
+    assert (one["argv"], one["exit"], one["state"], one["name"]) == (["echo", "hi"], {"code": 0}, "ended", "echo")
+
+
+def test_an_unknown_session(shell: Shell) -> None:
+    wrong = shell("terminals", "nobody")
+    assert wrong.returncode == 2 and "no session is called 'nobody'" in wrong.stderr
+
+
+def test_completion_knows_terminals_and_sessions(shell: Shell) -> None:
+    assert shell("exec", "--tty", "--name", "done", "--quiet", "--", "true").returncode == 0
+    (row,) = json.loads(shell("terminals", "--all", "--json").stdout)
+
+    def completed(line: str, position: int) -> list[str]:
+        env = {"_OSTLER_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(position)}
+        return shell(env=env).stdout.split()
+
+    assert completed("ostler attach d", 2) == ["plain,done"]
+    assert completed("ostler attach t-", 2) == []  # it has ended
+    assert completed("ostler play t-", 2) == [f"plain,{row['id']}"]
+    assert completed("ostler terminals d", 2) == ["plain,done"]

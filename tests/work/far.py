@@ -1,0 +1,56 @@
+"""A second ostler process with a terminal in it, started by tests; run as a script, it is that process."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ostler.settings import load_settings
+from ostler.work import Ostler
+from work.scripted import Stable
+
+
+class Far(NamedTuple):
+    """The process, and the session and terminal that it owns. It closes in order when its stdin ends."""
+
+    process: "subprocess.Popen[str]"
+    session: str
+    terminal: str
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self.process.communicate)
+        assert self.process.returncode == 0
+
+
+async def far(stable: Stable, argv: Sequence[str], session: str = "", **env: str) -> Far:
+    """Starts it and waits until its terminal is open."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "work.far", session, *argv],
+        cwd=stable.folder,
+        env={**stable.env, **env, "PYTHONPATH": str(Path(__file__).parent.parent)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    told = json.loads(await asyncio.to_thread(process.stdout.readline))
+    return Far(process, told["session"], told["terminal"])
+
+
+async def main(session: str, *argv: str) -> None:
+    async with Ostler(load_settings(folder=".", environ=os.environ).settings, os.environ) as o:
+        if not session:
+            row = o.new_row(agent="script", folder=os.getcwd())
+            await o.store.add_session(row)
+            session = row.id
+        terminal = await o.terminals.open(session, argv)
+        print(json.dumps({"session": session, "terminal": terminal.row.id}), flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

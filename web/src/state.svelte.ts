@@ -1,0 +1,182 @@
+// What the page knows: told by /api/live, kept in one place, read by every view.
+
+import { SvelteMap } from "svelte/reactivity";
+import { api, asProblem, loggedOut, type Problem } from "./api";
+import { go, here } from "./route.svelte";
+import { Stream, type Link, type StreamEvent } from "./stream";
+import type { AgentReport, Me, Rights, SessionView, TerminalRow } from "./words";
+
+export type Pane = "sessions" | "journal" | "terminal";
+
+const ORDER: Rights[] = ["view", "type", "admin"];
+
+class Page {
+  me = $state.raw<Me | null>(null);
+  /** "unknown" until the server has answered for the first time. */
+  login = $state<"unknown" | "in" | "out">("unknown");
+  loginProblem = $state.raw<Problem | null>(null);
+  sessions = new SvelteMap<string, SessionView>();
+  terminals = new SvelteMap<string, TerminalRow>();
+  agents = $state.raw<AgentReport[] | null>(null);
+  agentsProblem = $state.raw<Problem | null>(null);
+  link = $state.raw<Link>({ state: "connecting" });
+  /** Everything that was there has been told once: "nothing" now means nothing. */
+  ready = $state(false);
+  /** On small screens one pane is shown at a time. */
+  pane = $state<Pane>("journal");
+  /** session → the terminal that a person chose to look at; none: the primary one is followed. */
+  picked = new SvelteMap<string, string>();
+
+  /** The session of the address, whether or not it is known yet. */
+  get selected(): string | null {
+    const { route } = here;
+    if (route.view === "session") return route.id;
+    if (route.view === "terminal") return this.terminals.get(route.id)?.session ?? null;
+    return null;
+  }
+
+  get session(): SessionView | null {
+    return this.selected === null ? null : (this.sessions.get(this.selected) ?? null);
+  }
+
+  get connected(): boolean {
+    return this.link.state === "connected";
+  }
+
+  /** The connection was lost, or did not come about: not just the blink of the first one. */
+  lost = $state(false);
+  /** The server was updated since this page was loaded. */
+  outdated = $state(false);
+
+  may(right: Rights): boolean {
+    return this.me !== null && ORDER.indexOf(this.me.rights) >= ORDER.indexOf(right);
+  }
+
+  /** Newest first. */
+  terminalsOf(session: string): TerminalRow[] {
+    return [...this.terminals.values()]
+      .filter((row) => row.session === session)
+      .sort((a, b) => b.created_at - a.created_at);
+  }
+
+  /** Brings a terminal into view: in the session's pane. */
+  show(terminal: string): void {
+    const row = this.terminals.get(terminal);
+    if (row === undefined) return;
+    this.picked.set(row.session, terminal);
+    this.pane = "terminal";
+    go({ view: "session", id: row.session, seq: null });
+  }
+
+  // -- getting in, and being told
+
+  #stream: Stream | null = null;
+  #seen = new Set<string>(); // told since the connection began
+
+  async start(token: string | null): Promise<void> {
+    loggedOut.tell = () => this.#leave();
+    try {
+      this.me = token === null ? await api.me() : await api.login(token);
+      this.login = "in";
+    } catch (thrown) {
+      const problem = asProblem(thrown);
+      if (token !== null && problem.status !== 0) return this.#afterBadLink(problem);
+      if (problem.status === 401) return;
+      this.login = "in"; // the server is away: the stream below says so, and tries again
+    }
+    this.#listen();
+  }
+
+  async logout(): Promise<void> {
+    await api.logout();
+    this.#leave();
+  }
+
+  retryNow(): void {
+    this.#stream?.retryNow();
+  }
+
+  async loadAgents(refresh = false): Promise<void> {
+    try {
+      this.agents = await api.agents(refresh);
+      this.agentsProblem = null;
+    } catch (thrown) {
+      this.agentsProblem = asProblem(thrown);
+    }
+  }
+
+  /** A used-up link does no harm to somebody who is in already. */
+  async #afterBadLink(problem: Problem): Promise<void> {
+    try {
+      this.me = await api.me();
+      this.login = "in";
+      this.#listen();
+    } catch {
+      this.loginProblem = problem;
+      this.login = "out";
+    }
+  }
+
+  #leave(): void {
+    this.#stream?.close();
+    this.#stream = null;
+    this.login = "out";
+    this.me = null;
+    this.ready = false;
+    this.sessions.clear();
+    this.terminals.clear();
+  }
+
+  #listen(): void {
+    this.#stream = new Stream({
+      path: () => "/api/live",
+      link: (link) => {
+        this.link = link;
+        if (link.state !== "connecting") this.lost = link.state === "retrying";
+      },
+      begin: () => this.#seen.clear(),
+      event: (event) => this.#take(event),
+      refused: () => this.#leave(),
+    });
+  }
+
+  #take({ kind, data }: StreamEvent): void {
+    const told = JSON.parse(data);
+    switch (kind) {
+      case "hello":
+        this.outdated ||= this.me !== null && this.me.version !== told.version;
+        this.me = told as Me;
+        break;
+      case "session":
+        this.#seen.add(told.id);
+        this.sessions.set(told.id, told as SessionView);
+        break;
+      case "terminal":
+        this.#seen.add(told.id);
+        this.terminals.set(told.id, told as TerminalRow);
+        break;
+      case "gone":
+        this.#forget(told.id);
+        break;
+      case "ready":
+        this.#forgetUnseen();
+        this.ready = true;
+    }
+  }
+
+  #forgetUnseen(): void {
+    for (const id of [...this.sessions.keys(), ...this.terminals.keys()]) if (!this.#seen.has(id)) this.#forget(id);
+  }
+
+  #forget(id: string): void {
+    this.sessions.delete(id);
+    this.terminals.delete(id);
+    this.picked.delete(id);
+  }
+}
+
+export const page = new Page();
+export { page as state };
+
+addEventListener("online", () => page.retryNow());
+document.addEventListener("visibilitychange", () => document.hidden || page.retryNow());

@@ -1,0 +1,36 @@
+// The keys of a terminal's page. In a terminal every key belongs to the program, but for the ⌃⇧ chords.
+
+import { mac, type Key } from "../keys";
+import { readAloud, readsAloud } from "./look.svelte";
+
+/** What the keys act on: the view in front. */
+interface View {
+  focus(): void;
+  find(): void;
+  toggleLease(): void;
+  type(event: KeyboardEvent): void;
+}
+
+export function terminalKeys(view: () => View | undefined): Key[] {
+  const group = "Terminal" as const;
+  const shown = () => view() !== undefined;
+  const find = () => view()?.find();
+  return [
+    { keys: "ctrl+shift+enter", says: "Take the keyboard, or hand it back", group, everywhere: true, when: shown, run: () => view()?.toggleLease() },
+    { keys: "ctrl+shift+.", says: "Leave the terminal", group, everywhere: true, run: leave },
+    { keys: "ctrl+shift+>", says: "Leave the terminal", group, everywhere: true, unlisted: true, run: leave }, // the same key where shift makes it one
+    { keys: "ctrl+shift+f", says: "Search in the terminal", group, everywhere: true, when: shown, run: find },
+    { keys: "mod+f", says: "Search in the terminal", group, everywhere: true, unlisted: true, when: () => mac && typesHere(), run: find },
+    { keys: "g a", says: "Terminals for screen readers: on, off", group, run: () => readAloud(!readsAloud()) },
+    // Outside macOS the page's chord is one that shells use: in a terminal it is the program's
+    { keys: "mod+k", says: "", group, everywhere: true, unlisted: true, when: () => !mac && typesHere(), run: (event) => event && view()?.type(event) },
+  ];
+}
+
+function leave(): void {
+  if (typesHere()) (document.activeElement as HTMLElement).blur();
+}
+
+function typesHere(): boolean {
+  return document.activeElement?.closest("[data-owns-keys]") != null;
+}

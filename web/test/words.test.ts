@@ -1,0 +1,79 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { age, bytes, clockTime, cost, count, duration, plural, running, short, usageTitle } from "../src/lib/format";
+import { ofSession, titleOf } from "../src/lib/marks";
+import { grouped } from "../src/sessions/filter";
+import { readiness } from "../src/start/readiness";
+import { otherInput, plainOutput, shown } from "../src/journal/tools";
+import type { Tool } from "../src/journal/book";
+import type { AgentReport, SessionView, TurnView } from "../src/words";
+
+const session = (id: string, more: Partial<SessionView> = {}): SessionView =>
+  ({ id, agent: "claude", folder: "/src/paddock", state: "idle", title: id, name: null, turn: null, used_at: 1, model: null, queued: 0, ...more }) as SessionView;
+const ended = (more: Partial<TurnView>): TurnView => ({ state: "ended", outcome: "done", error: null, ended_at: 5, created_at: 1, prompt: "", ...more }) as TurnView;
+const tool = (more: Partial<Tool>): Tool =>
+  ({ kind: "tool", key: "1", seq: 1, at: 0, turn: "t", quiet: false, id: "1", name: "Bash", title: "", input: null, files: [], depth: 0, end: null, ...more }) as Tool;
+const end = { ok: true, output: "", diff: "", exit_code: null, duration_ms: 3, denied: false };
+
+test("figures as people read them", () => {
+  assert.deepEqual([age(40), age(61), age(7300), age(200_000)], ["40s", "1m", "2h", "2d"]);
+  assert.deepEqual([duration(12), duration(12_400), duration(108_000), duration(7_500_000)], ["12ms", "12.4s", "1m 48s", "2h 05m"]);
+  assert.deepEqual([running(134), running(3723)], ["2:14", "1:02:03"]);
+  assert.deepEqual([cost(0), cost(0.0004), cost(0.003), cost(12.3)], ["$0.00", "< $0.001", "$0.003", "$12.30"]);
+  assert.deepEqual([count(812), count(41_200), count(3_100_000)], ["812", "41.2k", "3.1M"]);
+  assert.deepEqual([bytes(5), bytes(2500)], ["5 B", "2.5 kB"]);
+  assert.equal(plural(1, "line") + plural(1200, "line"), "1 line1,200 lines");
+  assert.equal(short("/home/ana/src", "/home/ana") + short("/home/anabel", "/home/ana"), "~/src/home/anabel");
+  assert.equal(usageTitle({ input_tokens: 1200, cached_tokens: 3 }), "input 1,200, of it cached 3");
+  assert.match(clockTime(0, 0), /^\d\d:\d\d$/);
+});
+
+test("sessions that want a person come first; the last words decide the shape of the rest", () => {
+  const rows = [session("a"), session("b", { state: "busy" }), session("c", { state: "asking" }), session("d", { turn: ended({ ended_at: 9 }) })];
+  assert.deepEqual(grouped(rows, "").map((group) => [group.name, group.sessions.map((row) => row.id)]), [["Asking", ["c"]], ["Busy", ["b"]], ["Earlier", ["d", "a"]]]);
+  assert.deepEqual(ofSession(session("x", { turn: ended({ outcome: "unproven" }) })), { mark: "unproven", word: "unproven" });
+  assert.deepEqual(ofSession(session("x", { turn: ended({ outcome: "failed", error: { kind: "limited", message: "" } }) })), { mark: "failed", word: "limited" });
+  assert.equal(titleOf(session("x", { title: "", turn: ended({ prompt: "first\nsecond" }) })), "first");
+});
+
+test("a filter takes words, states, agents and folders", () => {
+  const rows = [session("fix the gate"), session("b", { state: "busy", agent: "codex" }), session("c", { turn: ended({ outcome: "timed_out" }) })];
+  const found = (filter: string) => grouped(rows, filter).flatMap((group) => group.sessions.map((row) => row.id));
+  assert.deepEqual(found("GATE fix"), ["fix the gate"]);
+  assert.deepEqual(found("is:busy"), ["b"]);
+  assert.deepEqual(found("is:failed"), ["c"]);
+  assert.deepEqual(found("is:timed_out"), ["c"]);
+  assert.deepEqual(found("agent:codex in:paddock"), ["b"]);
+  assert.deepEqual(found("is:asking"), []);
+});
+
+test("tools of all agents in the same words", () => {
+  const told = (more: Partial<Tool>) => {
+    const is = shown(tool(more), "/w");
+    return [is.verb, is.target, is.facts];
+  };
+  assert.deepEqual(told({ name: "command_execution", title: "ls", end: { ...end, exit_code: 2 } }), ["Run", "ls", "exit 2"]);
+  assert.deepEqual(told({ name: "mcp__files__read_file", title: "/w/a.py", end: { ...end, output: "1\n2\n" } }), ["Read", "a.py", "2 lines"]);
+  assert.deepEqual(told({ name: "write", title: "/w/a", files: [{ path: "/w/a", change: "add" }], input: { path: "/w/a", content: "x" }, end: { ...end, denied: true, ok: false } }), ["New", "a", "refused"]);
+  assert.deepEqual(told({ name: "StructuredOutput", input: { a: 1 } }), ["StructuredOutput", '{"a":1}', ""]);
+});
+
+test("an edit without a diff shows its own texts; the input tells what is left", () => {
+  const edit = tool({ name: "Edit", title: "/w/a.py", input: { file_path: "/w/a.py", old_string: "a = 1", new_string: "a = 2", replace_all: true }, end });
+  const is = shown(edit, "/w");
+  assert.deepEqual([is.diffs[0]?.path, is.diffs[0]?.added, is.diffs[0]?.removed], ["a.py", 1, 1]);
+  assert.equal(otherInput(edit, is), "replace_all: true");
+  assert.deepEqual(shown(tool({ ...edit, end: { ...end, ok: false } }), "/w").diffs, []);
+});
+
+test("output is shown without its escape sequences", () => {
+  assert.equal(plainOutput("\x1b[31mred\x1b[0m \x1b]0;title\x07x\r\n"), "red x\n");
+});
+
+test("an agent that cannot take a turn says what to do", () => {
+  const report = (more: Partial<AgentReport>) => ({ name: "claude", installed: true, login: "yes", install: "npm i x", problem: "", abilities: { resume: true, schema: "no" }, ...more }) as AgentReport;
+  assert.deepEqual([readiness(report({}), null).word, readiness(report({}), null).say], ["ready", "resume"]);
+  assert.deepEqual(readiness(report({ installed: false }), null).code, "npm i x");
+  assert.equal(readiness(report({ login: "no" }), null).ready, false);
+  assert.equal(readiness(report({ installed: false }), "script").ready, true);
+});
