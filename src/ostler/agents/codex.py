@@ -449,7 +449,7 @@ AGENT = Agent(
         "read": "MCP tools and hooks that the user's config.toml approves or trusts",
         "write": "`/tmp` and `$TMPDIR` are writable, `.git` is not; MCP tools and hooks as for read",
     },
-    dialog=DialogFace(launch=dialog_launch, dialog=dialog, protocol="app-server"),
+    dialog=DialogFace(launch=dialog_launch, dialog=dialog, steers=True, protocol="app-server"),
     forks=True,
     schema="native",
     system="flag",

@@ -20,6 +20,7 @@ from ostler.server.pages import Pages
 from ostler.server.people import People, Person
 from ostler.server.problems import on_error
 from ostler.server.routes_agents import AgentReports, agents
+from ostler.server.routes_asks import asks
 from ostler.server.routes_events import events
 from ostler.server.routes_meta import About, meta
 from ostler.server.routes_sessions import sessions
@@ -34,6 +35,7 @@ ROUTERS: tuple[Router, ...] = (
     agents,
     sessions,
     turns,
+    asks,
     events,
     terminals,
     sockets,

@@ -10,9 +10,8 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import Struct
 
-from ostler.server.doing import doing
 from ostler.server.streams import frame
-from ostler.server.views import SessionView, session_views
+from ostler.server.views import SessionView, now_of, session_views
 from ostler.store.watch import Watch
 from ostler.words import TerminalRow
 
@@ -153,9 +152,9 @@ class Board:
         for id in spoke[:_LINES]:
             del self._said[id]  # who was heard last is the last in line
             self._said[id] = seqs[id]
-            line = doing(self._watch, id)
-            if line != self._views[id].doing:
-                self._tell_sessions([msgspec.structs.replace(self._views[id], doing=line)])
+            now = now_of(self._watch, self._views[id])
+            told = {"doing": now.doing, "ask": now.asks.newest, "asks": now.asks.count}
+            self._tell_sessions([msgspec.structs.replace(self._views[id], **told)])
         return len(spoke) > _LINES
 
     def _tell(self, what: str, id: str, data: bytes) -> None:

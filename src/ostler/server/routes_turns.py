@@ -54,7 +54,10 @@ class AttachmentWish(Body, frozen=True, kw_only=True):
 
 
 class NewTurn(Body, frozen=True, kw_only=True):
-    """`wait`: a busy session queues it. `command`: the prompt is a slash command of the agent, not text."""
+    """`wait`: a busy session queues it. `command`: the prompt is a slash command of the agent, not text.
+
+    `transport`: in a `dialog` the agent can ask before it acts, and somebody answers.
+    """
 
     prompt: Annotated[str, Meta(min_length=1)]
     access: Access | None = None
@@ -65,6 +68,7 @@ class NewTurn(Body, frozen=True, kw_only=True):
     limits: TurnLimits | None = None
     wait: bool = False
     command: bool = False
+    transport: Literal["pipe", "dialog"] = "pipe"
 
 
 class TurnList(Struct, frozen=True, kw_only=True):
@@ -129,6 +133,7 @@ async def start_turn(
         schema=data.schema,
         limits=_limits(data.limits, ostler.settings, live.row),
         command=data.command,
+        transport=data.transport,
     )
     once = Once(key=idempotency_key, digest=_digest(data)) if idempotency_key is not None else None
     begun = await begin(live, wishes, wait=data.wait, once=once)

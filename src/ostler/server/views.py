@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
+from ostler.server.asked import AskView, OpenAsks, open_asks
 from ostler.server.doing import doing
 from ostler.store.watch import Watch
-from ostler.words import Access, Envelope, Outcome, Problem, Session, TurnRow, TurnState, Usage
+from ostler.words import Access, Envelope, Outcome, Problem, Session, Transport, TurnRow, TurnState, Usage
 
 _SHORT = 500  # characters of a prompt where it only stands beside something else
 
@@ -21,6 +22,7 @@ class TurnView(Struct, frozen=True, kw_only=True):
     prompt: str
     access: Access
     model: str | None
+    transport: Transport = "pipe"
     ended_at: float | None = None
     outcome: Outcome | None = None
     error: Problem | None = None
@@ -39,6 +41,8 @@ class SessionView(Session, frozen=True, kw_only=True):
     doing: str  # one line, while it is busy
     queued: int
     live_terminals: int
+    ask: AskView | None  # the newest that is open
+    asks: int  # that are open
     primary_terminal: str | None  # the one to follow: the chosen one while it lives, else the newest that lives
 
 
@@ -54,6 +58,7 @@ def turn_view(row: TurnRow, longest: int | None = None) -> TurnView:
         prompt=prompt,
         access=row.turn.access,
         model=row.turn.model,
+        transport=row.turn.transport,
     )
     return _ended(view, row.envelope, row.ended_at) if row.envelope else view
 
@@ -79,7 +84,7 @@ def session_views(watch: Watch, sessions: Sequence[Session]) -> list[SessionView
     ids = [row.id for row in sessions]
     turns, queued, live = watch.current_turns(ids), watch.queued(), watch.live_terminals(ids)
     return [
-        _view(row, turns.get(row.id), queued.get(row.id, 0), live.get(row.id, []), doing_of(watch, row))
+        _view(row, turns.get(row.id), queued.get(row.id, 0), live.get(row.id, []), now_of(watch, row))
         for row in sessions
     ]
 
@@ -88,15 +93,27 @@ def session_view(watch: Watch, session: Session) -> SessionView:
     return session_views(watch, [session])[0]
 
 
-def doing_of(watch: Watch, session: Session) -> str:
-    return doing(watch, session.id) if session.state in ("busy", "asking") else ""
+class Now(Struct, frozen=True, kw_only=True):
+    """What the journal of a session that works tells of this moment."""
+
+    doing: str = ""
+    asks: OpenAsks = OpenAsks()
 
 
-def _view(row: Session, turn: TurnRow | None, queued: int, live: list[str], line: str) -> SessionView:
+def now_of(watch: Watch, session: Session) -> Now:
+    if session.state not in ("busy", "asking"):
+        return Now()
+    asks = open_asks(watch, session.id) if session.state == "asking" else OpenAsks()
+    return Now(doing=doing(watch, session.id), asks=asks)
+
+
+def _view(row: Session, turn: TurnRow | None, queued: int, live: list[str], now: Now) -> SessionView:
     return SessionView(
         **structs.asdict(row),
         turn=turn_view(turn, _SHORT) if turn else None,
-        doing=line,
+        doing=now.doing,
+        ask=now.asks.newest,
+        asks=now.asks.count,
         queued=queued,
         live_terminals=len(live),
         primary_terminal=row.primary if row.primary in live else next(iter(live), None),

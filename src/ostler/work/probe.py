@@ -207,6 +207,8 @@ class AgentReport(Struct, frozen=True, kw_only=True):
     withheld: tuple[str, ...] = ()
     abilities: dict[str, str | bool] = {}
     problem: str = ""
+    dialog: bool = False  # it can ask before it acts
+    steer: bool = False  # and be told more while it works
 
 
 async def report(agent: Agent, environ: Mapping[str, str], settings: Settings, cache: ProbeCache) -> AgentReport:
@@ -227,6 +229,8 @@ async def report(agent: Agent, environ: Mapping[str, str], settings: Settings, c
         withheld=environment.withheld,
         abilities=abilities(agent),
         problem=problem,
+        dialog=agent.dialog is not None,
+        steer=agent.dialog is not None and agent.dialog.steers,
     )
 
 
