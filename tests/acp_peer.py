@@ -21,7 +21,7 @@ class Peer:
         self.process = process
         self.frames: list[Frame] = []
         self.methods: dict[int, str] = {}  # our requests
-        self.answer: Callable[[Frame], Any] = lambda frame: allow(frame)
+        self.answer: Callable[[Frame], Any] = allow
         self.reads = asyncio.Event()  # cleared: this client reads no further
         self.reads.set()
         self._answers: dict[int, asyncio.Future[Frame]] = {}

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acp_peer import Frame, Peer, Told, choose, environ_of, peer_of
 
+from acp_peer import Frame, Peer, Told, choose, environ_of, peer_of
 from ostler.process import tree
 from ostler.settings import load_settings
 from ostler.words import Answered, Asked, Ended

@@ -447,8 +447,10 @@ def test_what_is_not_done_is_never_an_end_of_turn(outcome: str, kind: Any) -> No
 
 @pytest.mark.parametrize(
     ("kind", "code"),
-    [("unauthenticated", -32000), ("not_found", -32002), ("bad_request", -32602), ("unsupported", -32602)]
-    + [("busy", -32600), ("cancelled", -32800), ("store", -32603), ("missing", -32603)],
+    [
+        *(("unauthenticated", -32000), ("not_found", -32002), ("bad_request", -32602), ("unsupported", -32602)),
+        *(("busy", -32600), ("cancelled", -32800), ("store", -32603), ("missing", -32603)),
+    ],
 )
 def test_codes_of_errors(kind: Any, code: int) -> None:
     assert refusal_of(OstlerError(kind, "x")).code == code

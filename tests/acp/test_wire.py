@@ -177,6 +177,11 @@ async def test_a_message_that_is_too_large_is_refused_by_its_id(line: Line, monk
         await other.close()
 
 
+def write_all(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]
+
+
 async def test_we_ask_too(line: Line) -> None:
     asked = asyncio.create_task(line.wire.request("who", {"x": 1}))
     frame = await line.get()
