@@ -1,4 +1,8 @@
-"""The house rules that a machine can check: import direction, purity, nothing through a shell."""
+"""The house rules that a machine can check: import direction, purity, nothing through a shell.
+
+`acp` is ostler as an ACP agent: it drives sessions for a client as `server` does, so it stands beside it, above
+`work`. The client side of ACP is a dialog like others, pure, and lives in `agents`.
+"""
 
 import ast
 from pathlib import Path
@@ -18,8 +22,9 @@ MAY_IMPORT = {
     "store": {"words", "errors"},
     "terminal": {"words", "errors", "process", "store"},
     "work": GROUND | {"agents", "process", "store", "terminal"},
+    "acp": GROUND | {"agents", "process", "store", "terminal", "work"},
     "server": GROUND | {"agents", "process", "store", "terminal", "work"},
-    "cli": GROUND | {"agents", "process", "store", "terminal", "work", "server", "testing"},
+    "cli": GROUND | {"agents", "process", "store", "terminal", "work", "acp", "server", "testing"},
     "testing": GROUND | {"agents", "process", "store", "terminal", "work"},
     "": GROUND | {"work", "cli"},
 }

@@ -1,25 +1,20 @@
-"""codex app-server: recorded dialogs played again, asks within each access, and what must not end a turn."""
+"""codex app-server: recorded dialogs played again, turns, and what must not end one."""
 
-import json
 from typing import Any
 
 import pytest
 
-from agents.replayed import CAPTURES, check_invariants, turn_of
+from agents.codex_played import COMMAND, HOST, OPTIONS, THREAD, TURN, Played, a_turn, recorded
+from agents.replayed import check_invariants
 from ostler.agents.codex import AGENT, dialog_launch
-from ostler.agents.codex_access import UNREADABLE, confinement, escalates, wider, writable
-from ostler.agents.codex_dialog import CodexDialog
-from ostler.agents.dialog import Ask, Fail, Over, Ready, Tell, Withdrawn, Write
+from ostler.agents.codex_access import UNREADABLE
+from ostler.agents.dialog import Fail, Ready
 from ostler.errors import OstlerError
 from ostler.words import (
-    AnyEvent,
     Asked,
-    AskOption,
     Attachment,
     Denial,
     Exit,
-    FileChange,
-    Host,
     Launch,
     Limited,
     Notice,
@@ -34,165 +29,15 @@ from ostler.words import (
     ThoughtDelta,
     ToolEnded,
     ToolStarted,
-    Turn,
     Usage,
     UsageReport,
     Verdict,
 )
 
-HOST = Host(executable="/bin/codex", private="/run/private", home="/home/ann")
-THREAD, TURN = "01a1e199-7d51-7143-8680-c1629be8b49d", "01a1e199-7d7f-71c0-bd3b-229a0104c5d7"
-HISTORY = "/home/ann/.codex/sessions/rollout-1.jsonl"
 FINAL = "All done. The tool ran and this is the final answer."
-OPTIONS = (
-    AskOption(id="allow_once", name="Allow", kind="allow_once"),
-    AskOption(id="allow_always", name="Allow for this session", kind="allow_always"),
-    AskOption(id="reject_once", name="Deny", kind="reject_once"),
-)
-
-
-def a_turn(**options: Any) -> Turn:
-    return turn_of("codex", **options)
-
-
-class Played:
-    """A dialog, and what its steps came to."""
-
-    def __init__(self, **options: Any) -> None:
-        self.turn = a_turn(**options)
-        self.dialog = CodexDialog(self.turn, HOST)
-        self.written: list[Any] = []
-        self.events: list[AnyEvent] = []
-        self.asks: list[Asked] = []
-        self.others: list[Any] = []
-        self.verdicts: list[Verdict] = []
-
-    def do(self, steps: list[Any]) -> "Played":
-        for step in steps:
-            match step:
-                case Write(record):
-                    self.written.append(record)
-                case Tell(events):
-                    self.events += events
-                case Ask(asked):
-                    self.asks.append(asked)
-                case Over():
-                    self.events += self.dialog.reader.flush()
-                    self.verdicts.append(self.dialog.verdict(None, ""))
-                case _:
-                    self.others.append(step)
-        return self
-
-    def hear(self, *records: Any) -> "Played":
-        for record in records:
-            self.do(self.dialog.read(record))
-        return self
-
-    def reply(self, method: str, result: Any = None, error: Any = None) -> "Played":
-        """Answers the newest request of that name."""
-        id = next(r["id"] for r in reversed(self.written) if r.get("method") == method)
-        return self.hear({"id": id, "error": error} if error is not None else {"id": id, "result": result or {}})
-
-    def opened(self) -> "Played":
-        self.do(self.dialog.open()).reply("initialize")
-        method = next(r["method"] for r in self.written if r.get("method", "").startswith("thread/"))
-        return self.reply(method, begun(self.turn))
-
-    def begun(self) -> "Played":
-        self.opened().do(self.dialog.prompt(self.turn)).reply("turn/start", {"turn": {"id": TURN}})
-        self.written.clear()
-        self.events.clear()
-        return self
-
-    def told(self, method: str, **params: Any) -> "Played":
-        return self.hear({"method": method, "params": {"threadId": THREAD, "turnId": TURN, **params}})
-
-    def item(self, phase: str, **item: Any) -> "Played":
-        return self.told(f"item/{phase}", item=item)
-
-    def ended(self, status: str = "completed", **turn: Any) -> "Played":
-        return self.told("turn/completed", turn={"id": TURN, "status": status, **turn})
-
-    def asked(self, method: str = "commandExecution", id: Any = 0, **params: Any) -> "Played":
-        given = {"threadId": THREAD, "turnId": TURN, "itemId": "call_1", "reason": None}
-        return self.hear({"method": f"item/{method}/requestApproval", "id": id, "params": given | params})
-
-    def found(self, *calls: Any, output: str = "") -> "Played":
-        """The answer to a search in codex's history."""
-        payloads = [{"type": "function_call", "call_id": "call_1", "arguments": json.dumps(call)} for call in calls]
-        if output:
-            payloads.append({"type": "function_call_output", "call_id": "call_1", "output": output})
-        lines = "".join(json.dumps({"type": "response_item", "payload": p}) + "\n" for p in payloads)
-        return self.reply("command/exec", {"exitCode": 0, "stdout": lines, "stderr": ""})
-
-
-def begun(turn: Turn, **changes: Any) -> dict[str, Any]:
-    kinds = {"read": "readOnly", "write": "workspaceWrite", "full": "dangerFullAccess"}
-    return {
-        "thread": {"id": THREAD, "path": HISTORY},
-        "model": turn.model or "gpt-5.5",
-        "cwd": turn.folder,
-        "runtimeWorkspaceRoots": [turn.folder],
-        "approvalPolicy": "never" if turn.access == "read" else "untrusted",
-        "approvalsReviewer": "user",
-        "sandbox": {"type": kinds[turn.access], "networkAccess": False, "writableRoots": []},
-        "activePermissionProfile": {"id": f"ostler-{turn.id}"} if turn.access != "full" else None,
-        **changes,
-    }
 
 
 # -- captures ---------------------------------------------------------------------------------------
-
-DECISIONS = {
-    "accept": "allow_once",
-    "acceptForSession": "allow_always",
-    "decline": "reject_once",
-    "cancel": "cancelled",
-}
-
-
-def recorded(case: str, **options: Any) -> Played:
-    """A capture played again: what its client wanted is wanted of the dialog, which gets the server's records."""
-    played = Played(**options)
-    wants: dict[Any, str] = {}  # id in the capture → the method that was asked for
-    for line in (CAPTURES / "dialogs" / "codex" / f"{case}.trace.ndjson").read_text().splitlines():
-        row = json.loads(line)
-        message = row["msg"]
-        if row["dir"] == "client->server":
-            if "method" in message:
-                wants[message.get("id")] = message["method"]
-            if not want(played, message):
-                break
-        elif "method" in message:
-            played.hear(message)
-        elif any(r.get("method") == wants[message["id"]] for r in played.written):
-            played.reply(wants[message["id"]], message.get("result"), message.get("error"))
-    return played
-
-
-def want(played: Played, message: dict[str, Any]) -> bool:
-    """False: the capture goes on with what ostler would never say."""
-    dialog, params = played.dialog, message.get("params", {})
-    match message.get("method"):
-        case "initialize":
-            played.do(dialog.open())
-        case "turn/start":
-            if dialog._turn:
-                return False
-            played.do(dialog.prompt(a_turn(prompt=params["input"][0]["text"], model=params.get("model"))))
-        case "turn/interrupt":
-            played.do(dialog.interrupt())
-        case None:
-            decision = message.get("result", {}).get("decision")
-            if decision not in DECISIONS:
-                return False
-            if played.asks and played.asks[-1].id in dialog._open:
-                before = len(played.written)
-                played.do(dialog.answer(played.asks[-1].id, DECISIONS[decision]))
-                assert played.written[before:] == [message]
-        case "thread/resume" if dialog._thread:
-            return False
-    return True
 
 
 def test_recorded_asks_and_their_answers() -> None:
@@ -347,242 +192,6 @@ def test_a_thread_that_does_not_open(said: str, kind: str) -> None:
     played.reply("thread/resume", error={"code": -32600, "message": said})
     assert [type(step) for step in played.others] == [Fail]
     assert played.others[0].problem.kind == kind and said in played.others[0].problem.message
-
-
-# -- access -----------------------------------------------------------------------------------------
-
-
-def test_full_access_needs_no_profile() -> None:
-    assert confinement(a_turn(access="full"), "p") == {
-        "approvalPolicy": "untrusted",
-        "approvalsReviewer": "user",
-        "sandbox": "danger-full-access",
-    }
-
-
-@pytest.mark.parametrize(
-    ("access", "changes"),
-    [
-        ("read", {"sandbox": {"type": "workspaceWrite"}}),
-        ("read", {"approvalPolicy": "on-request"}),
-        ("write", {"sandbox": {"type": "dangerFullAccess"}}),
-        ("write", {"sandbox": {"type": "somethingNew"}}),
-        ("write", {"sandbox": {"type": "workspaceWrite", "networkAccess": True}}),
-        ("write", {"sandbox": {"type": "workspaceWrite", "writableRoots": ["/home/ann"]}}),
-        ("write", {"activePermissionProfile": {"id": "mine"}}),
-        ("write", {"activePermissionProfile": None}),
-        ("write", {"runtimeWorkspaceRoots": ["/workspace", "/home/ann"]}),
-        ("write", {"cwd": "/home/ann"}),
-        ("write", {"approvalPolicy": "never"}),
-        ("full", {"approvalsReviewer": "auto_review"}),
-        ("full", {"sandbox": None}),
-    ],
-)
-def test_a_thread_that_is_wider_than_its_access_is_refused(access: str, changes: dict[str, Any]) -> None:
-    turn = a_turn(access=access)
-    assert wider(turn, "ostler-t-1", begun(turn)) == ""
-    assert wider(turn, "ostler-t-1", begun(turn, **changes)) != ""
-    played = Played(access=access)
-    played.do(played.dialog.open()).reply("initialize").reply("thread/start", begun(turn, **changes))
-    assert [(type(s), s.problem.kind) for s in played.others] == [(Fail, "denied")]
-
-
-def test_a_narrower_thread_is_taken() -> None:
-    turn = a_turn(access="full")
-    assert wider(turn, "p", begun(turn, sandbox={"type": "workspaceWrite"})) == ""
-
-
-@pytest.mark.parametrize(
-    ("path", "may"),
-    [
-        ("/workspace/a/b.txt", True),
-        ("a/b.txt", True),
-        ("/tmp/x", True),
-        ("/workspace/.gitignore", True),
-        ("/workspace", False),
-        ("/workspace/../home/x", False),
-        ("/workspace2/x", False),
-        ("/tmp/../etc/passwd", False),
-        ("/home/ann/x", False),
-        ("/workspace/.git/hooks/post-commit", False),
-        ("/workspace/a/../.codex/config.toml", False),
-        (".agents/skills/x", False),
-    ],
-)
-def test_where_a_patch_may_go(path: str, may: bool) -> None:
-    assert writable(path, "/workspace") is may
-
-
-@pytest.mark.parametrize(
-    ("arguments", "leaves"),
-    [
-        ('{"cmd":"ls"}', False),
-        ('{"cmd":"ls","sandbox_permissions":"use_default"}', False),
-        ('{"cmd":"ls","sandbox_permissions":null}', False),
-        ('{"cmd":"ls","sandbox_permissions":"require_escalated"}', True),
-        ('{"cmd":"ls","sandbox_permissions":"something_new"}', True),
-        ('{"cmd":"ls","additional_permissions":{"network":{"enabled":true}}}', True),
-        ('{"cmd":"ls","with_escalated_permissions":true}', True),
-        ('"ls"', True),
-        ("not json", True),
-        ("[" * 100_000, True),
-    ],
-)
-def test_which_calls_want_to_leave_the_sandbox(arguments: str, leaves: bool) -> None:
-    assert escalates(arguments) is leaves
-
-
-# -- asks -------------------------------------------------------------------------------------------
-
-COMMAND = {"command": "/bin/bash -lc 'make hay'", "cwd": "/workspace"}
-
-
-def test_a_command_within_write_is_looked_up_before_it_is_asked_for() -> None:
-    played = Played(access="write").begun().asked(**COMMAND)
-    search = played.written[-1]["params"]
-    assert search["command"] == ["grep", "-a", "-F", "-e", '"call_id":"call_1"', "--", HISTORY]
-    assert search["permissionProfile"] == ":read-only"
-    assert played.asks == []
-    played.found({"cmd": "make hay"})
-    assert [ask.title for ask in played.asks] == ["make hay"]
-
-
-def test_a_command_that_would_leave_the_sandbox_is_refused_for_the_person() -> None:
-    played = Played(access="write").begun()
-    played.item("started", type="commandExecution", id="call_1", command="make hay", status="inProgress")
-    played.asked(**COMMAND).found({"cmd": "make hay", "sandbox_permissions": "require_escalated"})
-    assert played.asks == []
-    assert played.written[-1] == {"id": 0, "result": {"decision": "decline"}}
-    assert Notice(code="denied", text="make hay: it asked to leave the sandbox") in played.events
-    played.item("completed", type="commandExecution", id="call_1", command="make hay", status="declined")
-    assert played.events[-1] == ToolEnded(id="call_1", ok=False, denied=True)
-    assert played.ended().verdicts[0].denied == (
-        Denial(tool="command_execution", target="make hay", access="full", reason="it asked to leave the sandbox"),
-    )
-
-
-def test_a_call_that_is_not_found_is_looked_for_again_and_then_refused() -> None:
-    played = Played(access="write").begun().asked(**COMMAND)
-    for _ in range(4):
-        played.found()
-    assert [r["method"] for r in played.written] == ["command/exec"] * 5
-    played.reply("command/exec", error={"code": -32600, "message": "no grep"})
-    assert played.asks == [] and played.written[-1] == {"id": 0, "result": {"decision": "decline"}}
-
-
-@pytest.mark.parametrize(
-    "more", [{"additionalPermissions": {"network": {"enabled": True}}}, {"networkApprovalContext": {"host": "x"}}]
-)
-def test_more_permissions_are_refused_within_write_and_asked_for_within_full(more: dict[str, Any]) -> None:
-    assert Played(access="write").begun().asked(**COMMAND, **more).asks == []
-    assert len(Played(access="full").begun().asked(**COMMAND, **more).asks) == 1
-
-
-def test_read_answers_every_ask_with_no() -> None:
-    played = Played(access="read").begun().asked(**COMMAND)
-    assert played.asks == [] and played.written == [{"id": 0, "result": {"decision": "decline"}}]
-
-
-CHANGES = [
-    {"path": "/workspace/a.txt", "kind": {"type": "add"}, "diff": "one\n"},
-    {"path": "/workspace/b.txt", "kind": {"type": "delete"}, "diff": "two\n"},
-    {
-        "path": "/workspace/c.txt",
-        "kind": {"type": "update", "move_path": "/workspace/d.txt"},
-        "diff": "@@ -1 +1 @@\n-x\n+y\n\n\nMoved to: /workspace/d.txt",
-    },
-]
-DIFF = """\
---- /dev/null
-+++ b/a.txt
-@@ -0,0 +1 @@
-+one
---- a/b.txt
-+++ /dev/null
-@@ -1 +0,0 @@
--two
---- a/c.txt
-+++ b/d.txt
-@@ -1 +1 @@
--x
-+y
-"""
-FILES = (
-    FileChange(path="/workspace/a.txt", change="add"),
-    FileChange(path="/workspace/b.txt", change="delete"),
-    FileChange(path="/workspace/c.txt", change="delete"),
-    FileChange(path="/workspace/d.txt", change="add"),
-)
-
-
-def test_a_patch_is_asked_for_with_its_files_and_diff() -> None:
-    played = Played(access="write").begun()
-    played.item("started", type="fileChange", id="call_1", changes=CHANGES, status="inProgress").asked("fileChange")
-    title = ", ".join(f.path for f in FILES)
-    asked = Asked(id=played.asks[0].id, tool="file_change", title=title, diff=DIFF, files=FILES, options=OPTIONS)
-    assert played.asks == [asked]
-    played.do(played.dialog.answer(asked.id, "allow_once"))
-    played.item("completed", type="fileChange", id="call_1", changes=CHANGES, status="completed")
-    assert played.events[-1] == ToolEnded(id="call_1", diff=DIFF, files=FILES)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"path": "/home/ann/x", "kind": {"type": "add"}, "diff": ""},
-        {"path": "/workspace/x", "kind": {"type": "update", "move_path": "/home/ann/x"}, "diff": ""},
-        {"path": "/workspace/.git/config", "kind": {"type": "update"}, "diff": ""},
-    ],
-)
-def test_a_patch_outside_is_refused_within_write(change: dict[str, Any]) -> None:
-    for access, asks in (("write", 0), ("full", 1)):
-        played = Played(access=access).begun()
-        played.item("started", type="fileChange", id="call_1", changes=[CHANGES[0], change]).asked("fileChange")
-        assert len(played.asks) == asks
-    assert Played(access="write").begun().asked("fileChange").asks == []  # of a patch that was never told
-
-
-def test_an_ask_that_is_not_open_cannot_be_answered() -> None:
-    played = Played().begun().asked(**COMMAND)
-    ask = played.asks[0].id
-    with pytest.raises(OstlerError) as unknown:
-        played.dialog.answer("ask:99", "allow_once")
-    assert unknown.value.kind == "not_found"
-    played.do(played.dialog.answer(ask, "allow_once"))
-    with pytest.raises(OstlerError):
-        played.dialog.answer(ask, "allow_once")
-
-
-def test_an_ask_is_withdrawn_when_codex_resolves_it_or_ends_the_turn() -> None:
-    played = Played().begun().asked(**COMMAND).asked(**COMMAND, id=1)
-    first, second = (ask.id for ask in played.asks)
-    played.hear({"method": "serverRequest/resolved", "params": {"threadId": THREAD, "requestId": 0}})
-    played.ended("interrupted")
-    assert [step for step in played.others if isinstance(step, Withdrawn)] == [Withdrawn(first), Withdrawn(second)]
-    with pytest.raises(OstlerError):
-        played.dialog.answer(second, "allow_once")
-
-
-def test_asks_between_turns_and_of_other_kinds() -> None:
-    played = Played().opened().asked(**COMMAND)
-    assert played.asks == [] and played.written[-1] == {"id": 0, "result": {"decision": "decline"}}
-    played.hear({"method": "item/tool/requestUserInput", "id": 3, "params": {}})
-    assert played.written[-1] == {
-        "id": 3,
-        "error": {"code": -32601, "message": "item/tool/requestUserInput is not served here"},
-    }
-
-
-def test_a_subagent_asks_and_its_own_turn_ends_nothing() -> None:
-    played = Played(access="write").begun()
-    played.hear({"method": "thread/started", "params": {"thread": {"id": "child", "path": "/home/ann/child.jsonl"}}})
-    played.asked(**COMMAND, threadId="child", turnId="other")
-    assert played.written[-1]["params"]["command"][-1] == "/home/ann/child.jsonl"
-    played.found({"cmd": "make hay", "sandbox_permissions": "require_escalated"})
-    assert played.asks == []
-    played.hear({"method": "turn/completed", "params": {"threadId": "child", "turn": {"id": "other"}}})
-    assert played.verdicts == []
-    assert [d.target for d in played.ended().verdicts[0].denied] == ["make hay"]
 
 
 # -- turns ------------------------------------------------------------------------------------------

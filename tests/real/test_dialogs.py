@@ -64,7 +64,7 @@ async def test_an_ask_allowed_and_one_denied(yard: Yard) -> None:
 async def test_interrupt_then_another_turn(yard: Yard) -> None:
     async with yard.ostler() as o:
         live = await yard.session(o, access="full")
-        mark = f"sleep 98{os.getpid()}"
+        mark = f"tail -s 98{os.getpid()} -f /dev/null"  # qwen refuses to sleep
         running = asyncio.create_task(asked_turn(o, live, f"[[shell:{mark}]]", "allow"))
         await until(lambda: tree_has(mark))
         pid = o.dialogs._live[live.id][1].process.pid
@@ -100,7 +100,7 @@ async def test_killed_in_a_turn_then_resumed(yard: Yard) -> None:
         live = await yard.session(o, access="full")
         envelope, _ = await turn(live, "remember the word palomino")
         assert envelope.ok
-        mark = f"sleep 97{os.getpid()}"
+        mark = f"tail -s 97{os.getpid()} -f /dev/null"
         running = asyncio.create_task(asked_turn(o, live, f"[[shell:{mark}]]", "allow"))
         await until(lambda: tree_has(mark))
         os.kill(o.dialogs._live[live.id][1].process.pid, signal.SIGKILL)

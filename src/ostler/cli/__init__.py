@@ -14,6 +14,7 @@ import ostler
 COMMANDS = {
     "run": ("ostler.cli.run:run", "Run one turn with a coding agent."),
     "exec": ("ostler.cli.exec:exec_command", "Run a command as a turn, with the same result."),
+    "acp": ("ostler.cli.acp:acp", "Be an agent for editors: any of ostler's behind ACP."),
     "agents": ("ostler.cli.agents:agents", "List the agents and what they can do."),
     "doctor": ("ostler.cli.agents:doctor", "Say what is installed, logged in and missing."),
     "sessions": ("ostler.cli.sessions:sessions", "List sessions, or import those a CLI keeps."),

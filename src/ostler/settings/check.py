@@ -31,6 +31,10 @@ class Where(Struct, frozen=True):
 
 def checked(value: Any, kind: Any, where: Where, path: Path) -> Any:
     """The value as plain data of that type; raises bad_request that names file, line and path."""
+    if get_origin(kind) is tuple and _is_struct(get_args(kind)[0]):
+        if not isinstance(value, list):
+            raise wrong(where, path, f"expected a list of tables: [[{'.'.join(path)}]]")
+        return [_checked_struct(item, get_args(kind)[0], where, path) for item in value]
     if get_origin(kind) is not dict:
         kind = next((part for part in get_args(kind) if _is_struct(part)), kind)  # Limits of `Limits | None`
     if _is_struct(kind):

@@ -4,7 +4,7 @@ It writes `init` once, then the records of each turn up to its `result`. On stdi
 
     {"type": "prompt", "prompt": TEXT, "attach": [PATH, …], "model": …}    begins a turn
     {"type": "answer", "id": ID, "option": KIND}                           the answer to an `asked` record
-    {"type": "interrupt"}                                                  ends the turn with a `result` that is cancelled
+    {"type": "interrupt"}                                                  ends the turn: its `result` is cancelled
 
 The end of stdin ends it, with what it plays.
 """
@@ -65,9 +65,11 @@ class Heard:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def answer_to(self, ask: str) -> str:
-        """Waits for the answer; those to other asks come too late and are dropped."""
+        """Waits for the answer; those to other asks come too late and are dropped. `cancelled` ends the turn."""
         while True:
             answer = self._answers.get()
+            if answer.get("id") == ask and answer.get("option") == "cancelled":
+                raise Interrupted(130)
             if answer.get("id") == ask:
                 return str(answer.get("option"))
 

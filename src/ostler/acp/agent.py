@@ -1,0 +1,257 @@
+"""ostler as an ACP agent: what each method does."""
+
+import os
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import structs
+
+from ostler import __version__
+from ostler.acp.client import Client, client_of
+from ostler.acp.errors import AUTH_REQUIRED, INVALID_REQUEST, NOT_FOUND, UNKNOWN_METHOD, Refused
+from ostler.acp.session import OpenSession
+from ostler.acp.wire import Wire
+from ostler.agents import AGENTS
+from ostler.agents.values import tables, text
+from ostler.errors import OstlerError
+from ostler.words import Access, Session
+from ostler.work import LiveSession, Ostler
+from ostler.work.prepare import server_of
+from ostler.work.sessions import choose
+
+PROTOCOL = 1
+LISTED = 50  # sessions in one answer
+LOGIN = "cli"
+
+Params = dict[str, Any]
+Result = dict[str, Any]
+
+
+class AcpAgent:
+    """One connection's sessions. `agent` and `access` are those of new ones."""
+
+    def __init__(self, ostler: Ostler, wire: Wire, agent: str | None = None, access: Access | None = None) -> None:
+        self.ostler, self.wire = ostler, wire
+        self._agent, self._access = agent, access
+        self._server = server_of(ostler.setup, AGENTS[choose(ostler.settings, agent).agent])
+        self._client: Client | None = None
+        self._open: dict[str, OpenSession] = {}
+        self._methods: dict[str, Callable[[Params], Awaitable[Result]]] = {
+            "initialize": self._initialize,
+            "authenticate": self._authenticate,
+            "session/new": self._new,
+            "session/load": self._load,
+            "session/resume": self._resume,
+            "session/fork": self._fork,
+            "session/list": self._list,
+            "session/close": self._close,
+            "session/delete": self._delete,
+            "session/prompt": self._prompt,
+            "session/set_mode": self._set_mode,
+            "session/set_config_option": self._set_option,
+        }
+
+    # -- for the wire
+
+    async def request(self, method: str, params: Params) -> Result:
+        if method not in self._methods:
+            raise Refused(UNKNOWN_METHOD, f"there is no method {method[:100]}")
+        if self._client is None and method != "initialize":
+            raise Refused(INVALID_REQUEST, "initialize comes first")
+        return await self._methods[method](params)
+
+    async def answered(self, method: str, params: Params, result: Result) -> None:
+        """A session is greeted once the client knows it."""
+        if method in ("session/new", "session/load", "session/resume", "session/fork"):
+            id = text(result.get("sessionId")) or text(params.get("sessionId"))
+            if session := self._open.get(id):
+                await self._greet(session, params)
+
+    async def notified(self, method: str, params: Params) -> None:
+        if method == "session/cancel" and (session := self._open.get(text(params.get("sessionId")))):
+            await session.cancel()
+
+    async def cancel(self, method: str, params: Params) -> bool:
+        """A prompt is answered as by session/cancel: its turn has an end, and updates that tell it."""
+        if method != "session/prompt":
+            return False
+        await self.notified("session/cancel", params)
+        return True
+
+    async def leave(self) -> None:
+        for session in self._open.values():
+            await session.cancel()
+
+    # -- the connection
+
+    async def _initialize(self, params: Params) -> Result:
+        version = params.get("protocolVersion")
+        if not isinstance(version, int) or isinstance(version, bool):
+            raise OstlerError("bad_request", "protocolVersion is a number")
+        self._client = client_of(params.get("clientCapabilities"))
+        session: Params = {name: {} for name in ("list", "resume", "close", "delete")}
+        return {
+            "protocolVersion": PROTOCOL,  # whatever was asked for: the client decides whether it can go on
+            "agentInfo": {"name": "ostler", "title": "ostler", "version": __version__},
+            "agentCapabilities": {
+                "loadSession": True,
+                "promptCapabilities": {
+                    "image": self._server.images != "no",
+                    "audio": False,
+                    "embeddedContext": True,
+                },
+                "mcpCapabilities": {"http": False, "sse": False},
+                "sessionCapabilities": {**session, **({"fork": {}} if self._server.forks else {})},
+            },
+            "authMethods": [self._login()],
+        }
+
+    def _login(self) -> Result:
+        title = self._server.title
+        return {
+            "id": LOGIN,
+            "name": f"Log in to {title}",
+            "description": f"Log in with its own command line in a terminal (`{self._server.binaries[0]}`), then go on",
+        }
+
+    async def _authenticate(self, params: Params) -> Result:
+        """ostler holds no logins: it looks whether the agent's own CLI has one."""
+        if params.get("methodId") != LOGIN:
+            raise OstlerError("bad_request", f"there is no method {params.get('methodId')!r}", f"There is: {LOGIN}")
+        [report] = await self.ostler.doctor([self._server.name])
+        if report.problem or report.login == "no":
+            wrong = report.problem or f"{self._server.title} is not logged in"
+            hint = report.install if report.problem else f"Run `{self._server.binaries[0]}` in a terminal and log in"
+            raise Refused(AUTH_REQUIRED, f"{wrong}. {hint}", {"kind": "unauthenticated"})
+        return {}
+
+    # -- sessions
+
+    async def _new(self, params: Params) -> Result:
+        folder = _folder(params)
+        _check_servers(params)
+        live = await self.ostler.session(self._agent, folder=folder, access=self._access)
+        session = self._opened(await self._stored(live))
+        return {"sessionId": session.id, **session.state()}
+
+    async def _stored(self, live: LiveSession) -> LiveSession:
+        """Kept before its first turn: a client may come back for it in another process."""
+        server = server_of(self.ostler.setup, AGENTS[live.row.agent])
+        row = structs.replace(live.row, served_by=server.name)
+        await self.ostler.store.add_session(row)
+        return LiveSession(self.ostler, row, stored=True)
+
+    async def _load(self, params: Params) -> Result:
+        session = await self._take_up(params)
+        await session.replay()
+        return session.state()
+
+    async def _resume(self, params: Params) -> Result:
+        return (await self._take_up(params)).state()
+
+    async def _fork(self, params: Params) -> Result:
+        original = await self._take_up(params)
+        session = self._opened(await original.live.fork())
+        return {"sessionId": session.id, **session.state()}
+
+    async def _take_up(self, params: Params) -> OpenSession:
+        row = self._known(params)
+        folder = _folder(params)
+        _check_servers(params)
+        live = await self.ostler.session(session=row.id, folder=folder)
+        return self._open.get(row.id) or self._opened(live)
+
+    async def _list(self, params: Params) -> Result:
+        cwd, cursor = params.get("cwd"), params.get("cursor")
+        start = int(cursor) if isinstance(cursor, str) and cursor.isascii() and cursor.isdigit() else None
+        if cursor is not None and start is None:
+            raise OstlerError("bad_request", f"{cursor!r} is no cursor of ours")
+        where = os.path.realpath(cwd) if isinstance(cwd, str) and cwd else None
+        rows = [
+            row
+            for row in self.ostler.sessions()
+            if row.agent in AGENTS and row.state != "closed" and where in (None, row.folder)
+        ]
+        shown = rows[start or 0 : (start or 0) + LISTED]
+        more = {"nextCursor": str((start or 0) + LISTED)} if len(rows) > (start or 0) + LISTED else {}
+        return {"sessions": [_info(row) for row in shown], **more}
+
+    async def _close(self, params: Params) -> Result:
+        row = self._known(params)
+        session = self._open.pop(row.id, None)
+        if session is not None:
+            await session.close()
+        return {}
+
+    async def _delete(self, params: Params) -> Result:
+        row = self._known(params)
+        await self._close(params)
+        await self.ostler.end_orphaned_turns()
+        await self.ostler.store.remove_session(row.id)
+        return {}
+
+    # -- turns and choices
+
+    async def _prompt(self, params: Params) -> Result:
+        return await self._of(params).prompt(params.get("prompt"))
+
+    async def _set_mode(self, params: Params) -> Result:
+        await self._of(params).set_access(params.get("modeId"))
+        return {}
+
+    async def _set_option(self, params: Params) -> Result:
+        return await self._of(params).set_option(params.get("configId"), params.get("value"))
+
+    # --
+
+    def _opened(self, live: LiveSession) -> OpenSession:
+        assert self._client is not None
+        session = self._open[live.id] = OpenSession(self.ostler, live, self._client, self.wire)
+        return session
+
+    async def _greet(self, session: OpenSession, params: Params) -> None:
+        await session.tell_commands()
+        names = ", ".join(text(server.get("name")) for server in tables(params.get("mcpServers")))
+        if names and session.client.notices:
+            title = f"MCP servers of the editor are not handed on: {names}"
+            more = f"Set them up for {session.agent.title} itself"
+            await session.tell({"sessionUpdate": "notice", "severity": "warning", "title": title, "description": more})
+
+    def _known(self, params: Params) -> Session:
+        id = text(params.get("sessionId"))
+        row = self.ostler.store.session(id) if id else None
+        if row is None or row.agent not in AGENTS:
+            raise Refused(NOT_FOUND, f"there is no session {id[:100]!r}", {"kind": "not_found"})
+        return row
+
+    def _of(self, params: Params) -> OpenSession:
+        """One that is open in this connection."""
+        row = self._known(params)
+        if row.id not in self._open:
+            raise Refused(NOT_FOUND, f"session {row.id} is not open here: load or resume it", {"kind": "not_found"})
+        return self._open[row.id]
+
+
+def _folder(params: Params) -> str:
+    folder = params.get("cwd")
+    if not isinstance(folder, str) or not os.path.isabs(folder):
+        raise OstlerError("bad_request", f"cwd is an absolute path, not {str(folder)[:200]!r}")
+    return folder
+
+
+def _check_servers(params: Params) -> None:
+    """A broken entry is told, though none is handed on."""
+    servers = params.get("mcpServers")
+    if servers is not None and not isinstance(servers, list):
+        raise OstlerError("bad_request", "mcpServers is a list")
+    for number, server in enumerate(servers or (), 1):
+        told = server if isinstance(server, dict) else {}
+        if not text(told.get("name")) or not (text(told.get("command")) or text(told.get("url"))):
+            raise OstlerError("bad_request", f"MCP server {number} has no name, or neither command nor url")
+
+
+def _info(row: Session) -> Result:
+    used = datetime.fromtimestamp(row.used_at, UTC).isoformat(timespec="seconds")
+    title = row.name or row.title
+    return {"sessionId": row.id, "cwd": row.folder, "updatedAt": used, **({"title": title} if title else {})}

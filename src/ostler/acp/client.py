@@ -1,0 +1,22 @@
+"""What a client told of itself."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from ostler.agents.values import table
+
+
+class Client(Struct, frozen=True):
+    """The abilities that matter to us; without a word of them it has none."""
+
+    terminals: bool = False  # shows the output of commands told in `_meta.terminal_*`
+    notices: bool = False
+
+
+def client_of(capabilities: Any) -> Client:
+    told = table(capabilities)
+    return Client(
+        terminals=table(told.get("_meta")).get("terminal_output") is True,
+        notices=isinstance(table(told.get("session")).get("notices"), dict),
+    )

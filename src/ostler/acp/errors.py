@@ -1,0 +1,67 @@
+"""What an error of ostler is to an ACP client: a code, a message for people, and its kind for programs."""
+
+from typing import Any
+
+from ostler.errors import ErrorKind, OstlerError
+from ostler.words import Envelope, Problem
+
+INVALID_REQUEST = -32600
+UNKNOWN_METHOD = -32601
+INVALID_PARAMS = -32602
+INTERNAL = -32603
+AUTH_REQUIRED = -32000
+NOT_FOUND = -32002
+CANCELLED = -32800
+
+CODES: dict[ErrorKind, int] = {
+    "unauthenticated": AUTH_REQUIRED,
+    "not_found": NOT_FOUND,
+    "bad_request": INVALID_PARAMS,
+    "unsupported": INVALID_PARAMS,
+    "cancelled": CANCELLED,
+    **dict.fromkeys(("busy", "denied", "exists", "too_many"), INVALID_REQUEST),
+}
+STOPS = ("refusal", "max_tokens", "max_turn_requests")
+
+
+class Refused(Exception):
+    """An answer that is an error."""
+
+    def __init__(self, code: int, message: str, data: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.code, self.message, self.data = code, message, data
+
+    def told(self) -> dict[str, Any]:
+        return {"code": self.code, "message": self.message, **({"data": self.data} if self.data else {})}
+
+
+def refusal_of(error: BaseException) -> Refused:
+    """Any error as an answer."""
+    if isinstance(error, Refused):
+        return error
+    if isinstance(error, OstlerError):
+        problem = Problem(kind=error.kind, message=error.message, hint=error.hint, retry_at=error.retry_at)
+        return Refused(CODES.get(error.kind, INTERNAL), str(error), _data(problem))
+    return Refused(INTERNAL, f"a fault in ostler: {type(error).__name__}: {error}", {"kind": "crashed"})
+
+
+def stop_of(envelope: Envelope) -> str:
+    """The stop reason of a turn. Raises Refused for one that failed: `end_turn` is said of proven work alone."""
+    if envelope.outcome == "done":
+        return "end_turn"
+    if envelope.outcome == "cancelled":
+        return "cancelled"
+    said = [stop for stop in STOPS if f"stop reason {stop}" in envelope.evidence]
+    if said:
+        return said[0]
+    if any("error_max_turns" in evidence for evidence in envelope.evidence):
+        return "max_turn_requests"
+    problem = envelope.error or Problem(kind="unproven", message=envelope.outcome)
+    code = AUTH_REQUIRED if problem.kind == "unauthenticated" else INTERNAL
+    message = f"{problem.message}. {problem.hint}" if problem.hint else problem.message
+    raise Refused(code, message, {**_data(problem), "outcome": envelope.outcome, "turn": envelope.turn})
+
+
+def _data(problem: Problem) -> dict[str, Any]:
+    told = {"kind": problem.kind, "hint": problem.hint, "retry_at": problem.retry_at, "details": problem.message}
+    return {name: value for name, value in told.items() if value}

@@ -1,0 +1,88 @@
+"""What a client may choose for a session: the agent, the model, the access. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from ostler.agents import Agent
+from ostler.errors import OstlerError
+from ostler.words import ACCESS_ORDER, Access
+
+DEFAULT_MODEL = "default"
+_NAMES: dict[Access, str] = {"read": "Read", "write": "Write", "full": "Full"}
+_MAY: dict[Access, str] = {
+    "read": "May look, and change nothing",
+    "write": "May change files in the folder",
+    "full": "May do everything that you may",
+}
+
+
+class Choices(Struct, frozen=True, kw_only=True):
+    """What there is to choose from, and what is chosen."""
+
+    agent: Agent  # that serves
+    chosen: str  # its name, or that of a profile
+    agents: Mapping[str, str]  # name → title; one alone once the session has begun
+    access: Access
+    accesses: Sequence[Access]
+    model: str | None
+    models: Sequence[str]
+
+    @property
+    def asks(self) -> bool:
+        return self.agent.dialog is not None
+
+
+def accesses(agent: Agent, now: Access, loose: bool) -> list[Access]:
+    """Those that the agent can keep to, and the one that holds."""
+    return [a for a in ACCESS_ORDER if a == now or loose or a not in agent.unpromised]
+
+
+def modes(choices: Choices) -> dict[str, Any]:
+    available = [
+        {"id": access, "name": _NAMES[access], "description": _describe(choices, access)} for access in choices.accesses
+    ]
+    return {"currentModeId": choices.access, "availableModes": available}
+
+
+def config_options(choices: Choices) -> list[dict[str, Any]]:
+    """Always whole: what is chosen in one may change another."""
+    agents = [(name, title, "") for name, title in choices.agents.items()]
+    models = [(DEFAULT_MODEL, "Default", "What the agent itself takes"), *((m, m, "") for m in choices.models)]
+    access = [(a, _NAMES[a], _describe(choices, a)) for a in choices.accesses]
+    return [
+        _select("mode", "Access", "mode", choices.access, access, "What the agent may do"),
+        _select("model", "Model", "model", choices.model or DEFAULT_MODEL, models, "By the agent's own name"),
+        _select("agent", "Agent", "_agent", choices.chosen, agents, "Who does the work; fixed by the first prompt"),
+    ]
+
+
+def access_of(value: Any, choices: Choices) -> Access:
+    """Raises bad_request for one that there is not."""
+    for access in choices.accesses:
+        if access == value:
+            return access
+    raise OstlerError("bad_request", f"there is no mode {value!r}", f"There are: {', '.join(choices.accesses)}")
+
+
+def model_of(value: Any) -> str | None:
+    """Any name is taken: whether there is such a model, the agent alone can say."""
+    if not isinstance(value, str) or not value or len(value) > 200 or any(c.isspace() or ord(c) < 32 for c in value):
+        raise OstlerError("bad_request", f"{value!r} is no name of a model")
+    return None if value == DEFAULT_MODEL else value
+
+
+def _describe(choices: Choices, access: Access) -> str:
+    asks = "" if access == "read" else "; asks before it acts" if choices.asks else "; does not ask"
+    return _MAY[access] + asks
+
+
+def _select(
+    id: str, name: str, category: str, value: str, options: Sequence[tuple[str, str, str]], description: str
+) -> dict[str, Any]:
+    told = [{"value": v, "name": n, **({"description": d} if d else {})} for v, n, d in options]
+    return {
+        **{"id": id, "name": name, "description": description, "category": category},
+        **{"type": "select", "currentValue": value, "options": told},
+    }

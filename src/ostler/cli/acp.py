@@ -1,0 +1,49 @@
+"""`ostler acp`."""
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from ostler.settings import Settings
+    from ostler.words import Access
+
+
+@click.command(short_help="Be an agent for editors: any of ostler's behind ACP.")
+@click.argument("agent", required=False, metavar="[AGENT|PROFILE]")
+@click.option("-a", "--access", type=click.Choice(["read", "write", "full"]), help="What new sessions may do at first.")
+def acp(agent: str | None, access: "Access | None") -> None:
+    """Speak ACP, the Agent Client Protocol, on stdin and stdout: Zed, JetBrains, Neovim and acpx can drive
+    any agent or profile of ostler. The session's mode is its access; what it asks is asked in the editor.
+
+    \b
+      ostler acp claude
+      acpx --agent "ostler acp codex" exec "explain this repository"
+    """
+    # Frames alone go to stdout: whatever else is printed, by anybody, goes to stderr.
+    sys.stdout.flush()
+    sink = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    import asyncio
+
+    from ostler.cli.turns import settings_for
+    from ostler.work.sessions import choose
+
+    settings = settings_for(None)
+    choose(settings, agent)  # raises now what each session would
+    asyncio.run(_serve(settings, agent, access, sink))
+
+
+async def _serve(settings: "Settings", agent: str | None, access: "Access | None", sink: int) -> None:
+    import ostler
+    from ostler.acp import AcpAgent, Wire
+    from ostler.cli.safe import one_line
+    from ostler.cli.turns import interrupts
+
+    wire = Wire(0, sink, lambda line: print(f"ostler acp: {one_line(line, 500)}", file=sys.stderr))
+    async with ostler.open(settings, role="acp") as o:
+        with interrupts(wire.stop, lambda: None):
+            await wire.run(AcpAgent(o, wire, agent, access))
