@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ostler.errors import OstlerError
 from ostler.settings import (
+    AskRule,
     Loaded,
     Profile,
     Settings,
@@ -138,6 +139,8 @@ def test_every_field_can_be_set(place: Place) -> None:
         ttl_days = 7.5
         config = "private"
         lean = true
+        ask_limit = "none"
+        dialog_idle = "1m"
         terminals = 3
         recording_mb = 0.5
         port = 8080
@@ -168,6 +171,14 @@ def test_every_field_can_be_set(place: Place) -> None:
         tools_denied = ["b"]
         fallback = ["c"]
         done_pattern = "DONE$"
+        [[asks]]
+        answer = "allow"
+        agent = "claude"
+        tool = "shell"
+        command = "make *"
+        path = "src/*"
+        [[asks]]
+        answer = "deny"
         """
     )
     config = f"{place.home}/.config/ostler"
@@ -183,6 +194,12 @@ def test_every_field_can_be_set(place: Place) -> None:
         ttl_days=7.5,
         config="private",
         lean=True,
+        ask_limit=None,
+        dialog_idle=60.0,
+        asks=(
+            AskRule(answer="allow", agent="claude", tool="shell", command="make *", path="src/*"),
+            AskRule(answer="deny"),
+        ),
         terminals=3,
         recording_mb=0.5,
         port=8080,
@@ -230,6 +247,8 @@ def test_every_variable(place: Place) -> None:
         "OSTLER_TTL_DAYS": "3",
         "OSTLER_CONFIG": "private",
         "OSTLER_LEAN": "1",
+        "OSTLER_ASK_LIMIT": "2m",
+        "OSTLER_DIALOG_IDLE": "1h",
         "OSTLER_TERMINALS": "4",
         "OSTLER_RECORDING_MB": "1.5",
         "OSTLER_PORT": "8081",
@@ -249,6 +268,8 @@ def test_every_variable(place: Place) -> None:
         ttl_days=3.0,
         config="private",
         lean=True,
+        ask_limit=120.0,
+        dialog_idle=3600.0,
         terminals=4,
         recording_mb=1.5,
         port=8081,
@@ -301,6 +322,17 @@ def test_every_variable(place: Place) -> None:
         ("recording_mb = -1", 1, "recording_mb: it must be more than 0", ""),
         ("port = 65536", 1, "port: a port is a number from 1 to 65535, or 0 for any", ""),
         ("port = -1", 1, "port: a port is a number from 1 to 65535, or 0 for any", ""),
+        ("dialog_idle = 'none'", 1, "dialog_idle: 'none' is no limit: expected a number, \"5m\"", ""),
+        ("ask_limit = 0", 1, 'ask_limit: 0 is no limit: expected a number, "5m" or "none"', ""),
+        ("[asks]\nanswer = 'deny'", 1, "asks: expected a list of tables: [[asks]]", ""),
+        (
+            "[[asks]]\nanswer = 'ask'\n[[asks]]\ncomand = 'x'",
+            4,
+            "unknown setting asks.2.comand",
+            "Did you mean command?",
+        ),
+        ("[[asks]]\nanswer = 'ask'\n[[asks]]\ntool = 'x'", 3, "asks.2: it needs answer", ""),
+        ("[[asks]]\nanswer = 'yes'", 2, "asks.1.answer: 'yes' is none of allow, deny, ask", ""),
         ("state = ''", 1, "state: it is empty", ""),
         ("[profiles.p]\n\ndone_pattern = '('", 3, "profiles.p.done_pattern: this is no regular expression", ""),
         ("a = 1\nb = = 2", 2, "Invalid value", "Mend that line: the file is TOML"),
@@ -463,13 +495,24 @@ def test_what_executes_or_widens_waits_for_trust(place: Place) -> None:
     assert trusted.settings.home == f"{place.project}/.ostler"
 
 
+def test_an_untrusted_project_may_restrict_asks_but_not_allow(place: Place) -> None:
+    place.user('[[asks]]\nanswer = "allow"\ncommand = "make"\n')
+    path = place.ostler_toml('[[asks]]\nanswer = "allow"\n[[asks]]\nanswer = "deny"\n[[asks]]\nanswer = "ask"\n')
+    mine = AskRule(answer="allow", command="make")
+    loaded = place.load(trusted=False)
+    assert loaded.settings.asks == (mine, AskRule(answer="deny"), AskRule(answer="ask"))
+    assert loaded.notices == (f"{path} is not trusted: asks.1 ignored. Read it, then run `ostler trust`",)
+    allow = AskRule(answer="allow")
+    assert place.load(trusted=True).settings.asks == (mine, allow, AskRule(answer="deny"), AskRule(answer="ask"))
+
+
 def test_every_key_is_judged(place: Place) -> None:
     """What is not on the short list of harmless keys needs trust: a new key cannot slip through."""
     path = place.ostler_toml(_uncommented(template()).replace('access = "read"', 'access = "full"'))
     (notice,) = place.load(trusted=False).notices
     assert notice == (
-        f"{path} is not trusted: access, tools_allowed, env_pass, env, state, ttl_days, config, lean, loose, "
-        "terminals, recording_mb, port, commands, profiles.reviewer.access, profiles.reviewer.tools_allowed ignored. "
+        f"{path} is not trusted: access, tools_allowed, env_pass, env, state, ttl_days, config, lean, "
+        "ask_limit, dialog_idle, loose, terminals, recording_mb, port, commands, asks.1, profiles.reviewer.access, profiles.reviewer.tools_allowed ignored. "
         "Read it, then run `ostler trust`"
     )
 

@@ -1,6 +1,7 @@
 """`ostler trust` and `ostler init`."""
 
 import os
+from typing import Any
 
 import click
 
@@ -57,9 +58,9 @@ def _widening(file: str, data: bytes) -> list[str]:
     values = file_layer(file, data).values
     lines = []
     for keys in unsafe_keys(values, user_layer(os.environ).values):
-        value = values
+        value: Any = values
         for key in keys:
-            value = value[key]
+            value = value[int(key) - 1] if isinstance(value, list) else value[key]
         lines.append(one_line(f"{'.'.join(keys)} = {msgspec.json.encode(value).decode()}", 300))
     return lines
 

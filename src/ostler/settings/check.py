@@ -16,6 +16,7 @@ from ostler.settings.keys import NOT_IN_FILES, positive, seconds
 from ostler.words import Limits
 
 Path = tuple[str, ...]
+_DURATIONS = ("ask_limit", "dialog_idle")
 _ABOVE_ZERO = ("ttl_days", "terminals", "recording_mb")
 
 
@@ -31,10 +32,10 @@ class Where(Struct, frozen=True):
 
 def checked(value: Any, kind: Any, where: Where, path: Path) -> Any:
     """The value as plain data of that type; raises bad_request that names file, line and path."""
+    if path[0] in _DURATIONS:
+        return checked_limit(value, where, path)
     if get_origin(kind) is tuple and _is_struct(get_args(kind)[0]):
-        if not isinstance(value, list):
-            raise wrong(where, path, f"expected a list of tables: [[{'.'.join(path)}]]")
-        return [_checked_struct(item, get_args(kind)[0], where, path) for item in value]
+        return _checked_tables(value, get_args(kind)[0], where, path)
     if get_origin(kind) is not dict:
         kind = next((part for part in get_args(kind) if _is_struct(part)), kind)  # Limits of `Limits | None`
     if _is_struct(kind):
@@ -49,7 +50,8 @@ def checked(value: Any, kind: Any, where: Where, path: Path) -> Any:
 
 def checked_limit(value: Any, where: Where, path: Path) -> float | None:
     """Seconds (or dollars): a number, "5m", or "none"."""
-    if value is None or (value == "none" and path[-1] != "linger"):
+    needed = path[-1] in ("linger", "dialog_idle")
+    if value is None or (value == "none" and not needed):
         return None
     try:
         if path[-1] != "cost_usd":
@@ -58,7 +60,21 @@ def checked_limit(value: Any, where: Where, path: Path) -> float | None:
             return positive(float(value))
     except (ValueError, TypeError):
         pass
-    raise wrong(where, path, f'{value!r} is no limit: expected a number, "5m" or "none"')
+    most = '"5m"' if needed else '"5m" or "none"'
+    raise wrong(where, path, f"{value!r} is no limit: expected a number, {most}")
+
+
+def _checked_tables(value: Any, kind: type[Struct], where: Where, path: Path) -> list[dict[str, Any]]:
+    """A list of tables, each written as `[[key]]`; the path counts them from 1."""
+    if not isinstance(value, list | tuple):
+        raise wrong(where, path, f"expected a list of tables: [[{'.'.join(path)}]]")
+    tables = [_checked_struct(item, kind, where, (*path, str(n))) for n, item in enumerate(value, 1)]
+    needed = [field.name for field in msgspec.structs.fields(kind) if field.required]
+    for number, table in enumerate(tables, 1):
+        for name in needed:
+            if name not in table:
+                raise wrong(where, (*path, str(number)), f"it needs {name}")
+    return tables
 
 
 def _checked_struct(value: Any, kind: type[Struct], where: Where, path: Path) -> dict[str, Any]:
@@ -162,9 +178,13 @@ def line_of(text: str, path: Path) -> int:
     text = _LONG_STRING.sub(lambda found: '""' + "\n" * found[0].count("\n"), text)
     table: Path = ()
     best, depth = 1, 0
+    counts: dict[Path, int] = {}  # of `[[tables]]` of one name
     for number, line in enumerate(text.split("\n"), 1):
         if found := _TABLE_LINE.match(line):
             table = key = _parts(found[1])
+            if line.lstrip().startswith("[["):
+                counts[key] = counts.get(key, 0) + 1
+                table = key = (*key, str(counts[key]))
         elif found := _KEY_LINE.match(line):
             key = (*table, *_parts(found[1]))
         else:

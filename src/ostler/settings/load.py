@@ -12,6 +12,7 @@ from ostler.settings.keys import TYPES, Loaded, Settings
 from ostler.settings.trust import Trust, digest, recorded_trust, unsafe_keys, without
 
 _ADD_UP = {"tools_denied", "redact"}  # what restricts is never lost to a higher layer
+_IN_ORDER = {"asks"}  # the first that fits counts: nobody's rules come before the user's
 _MERGED = {"models", "profiles", "limits", "env", "commands"}
 
 
@@ -67,6 +68,8 @@ def _merged(layers: Iterable[Layer]) -> tuple[dict[str, Any], dict[str, str]]:
                 values[key] = {**values.get(key, {}), **value}
             elif key in _ADD_UP:
                 values[key] = list(dict.fromkeys([*values.get(key, []), *value]))
+            elif key in _IN_ORDER:
+                values[key] = [*values.get(key, []), *value]
             else:
                 values[key] = value
             sources[key] = layer.source
@@ -101,6 +104,8 @@ VARIABLES: dict[str, Path] = {
     "OSTLER_TTL_DAYS": ("ttl_days",),
     "OSTLER_CONFIG": ("config",),
     "OSTLER_LEAN": ("lean",),
+    "OSTLER_ASK_LIMIT": ("ask_limit",),
+    "OSTLER_DIALOG_IDLE": ("dialog_idle",),
     "OSTLER_LOOSE": ("loose",),
     "OSTLER_TERMINALS": ("terminals",),
     "OSTLER_RECORDING_MB": ("recording_mb",),
@@ -129,7 +134,7 @@ def _environment_layer(environ: Mapping[str, str], notices: list[str]) -> Layer:
 
 def _from_variable(name: str, text: str, path: Path) -> Any:
     where, kind = Where(name), TYPES[path[0]]
-    if path[0] == "limits":
+    if path[0] in ("limits", "ask_limit", "dialog_idle"):
         return checked_limit(text, where, path)
     if get_origin(kind) is tuple:
         return checked([part.strip() for part in text.split(",") if part.strip()], kind, where, path)

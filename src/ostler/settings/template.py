@@ -39,6 +39,10 @@ _TEMPLATE = """\
 #config = "user"
 #lean = false
 
+# An ask that nobody answers is denied after this time; a dialog that nobody uses is closed: (trust)
+#ask_limit = "5m"
+#dialog_idle = "5m"
+
 # Agents whose access may be wider than it says (qwen cannot keep its edits inside the folder): (trust)
 #loose = ["qwen"]
 
@@ -65,6 +69,17 @@ _TEMPLATE = """\
 #retry = 60
 #linger = 5
 #cost_usd = 2.50
+
+# Who answers when an agent asks in a dialog: the first rule that fits; without one, a person. "allow": (trust)
+# An allowed command must be a plain one (no `;`, `|`, `$(…)`), an allowed path lies beneath the folder.
+#[[asks]]
+#answer = "allow"
+#agent = "claude"
+#tool = "shell"
+#command = "git status*"
+#[[asks]]
+#answer = "deny"
+#path = "secrets/*"
 
 # An agent under a name of its own: `ostler run reviewer "…"`.
 #[profiles.reviewer]

@@ -35,6 +35,8 @@ def unsafe_keys(values: Mapping[str, Any], user: Mapping[str, Any]) -> list[Path
             unsafe += [(key, name) for name in _wider(value, limits)]
         elif key == "profiles":
             unsafe += _unsafe_profiles(value, user.get("profiles", {}), limits)
+        elif key == "asks":
+            unsafe += [(key, str(n)) for n, rule in enumerate(value, 1) if rule["answer"] == "allow"]
         elif key not in _HARMLESS and (key, value) != ("access", "read"):
             unsafe.append((key,))
     return unsafe
@@ -62,7 +64,12 @@ def _wider(new: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 def without(layer: Layer, unsafe: Iterable[Path]) -> Layer:
     values = copy.deepcopy(layer.values)
+    if "asks" in values:
+        gone = {path[1] for path in unsafe if path[0] == "asks"}
+        values["asks"] = [rule for n, rule in enumerate(values["asks"], 1) if str(n) not in gone]
     for path in unsafe:
+        if path[0] == "asks":
+            continue
         table = values
         for name in path[:-1]:
             table = table[name]
