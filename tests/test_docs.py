@@ -23,7 +23,7 @@ from ostler.agents import AGENTS
 from ostler.cli import cli
 from ostler.cli.model import SCENARIOS
 from ostler.errors import KINDS
-from ostler.settings import Profile, template, unsafe_keys
+from ostler.settings import AskRule, Profile, template, unsafe_keys
 from ostler.settings.keys import FILE_KEYS
 from ostler.settings.load import VARIABLES
 from ostler.testing.scenario import REPLY_KEYS, SCENARIO_KEYS, STEPS
@@ -155,6 +155,7 @@ def test_every_setting_is_documented() -> None:
     assert [named(row[0])[0] for row in told] == list(FILE_KEYS)
     assert column(text, "| key | default | the turn ends when |") == names_of(Limits)
     assert column(text, "| key | meaning |") == names_of(Profile)
+    assert column(text, "| key | fits |") == names_of(AskRule)
     variables = rows(text, "| variable | sets |")
     settable = {name: ".".join(path) for name, path in VARIABLES.items() if path[0] in FILE_KEYS}
     assert {named(row[0])[0]: named(row[1])[0] for row in variables if row[1].startswith("`")} == settable
@@ -166,7 +167,7 @@ def test_which_settings_need_trust_is_documented() -> None:
     values = tomllib.loads(commented)
     told = {named(row[0])[0]: row[2] for row in rows(text_of("settings.md"), "| key | default | trust | meaning |")}
     plain = {key: trust for key, trust in told.items() if trust in ("yes", "no")}
-    assert set(told) - set(plain) == {"profiles", "access", "limits"}
+    assert set(told) - set(plain) == {"profiles", "access", "limits", "asks"}
     assert {key: bool(unsafe_keys({key: values[key]}, {})) for key in plain} == {
         key: trust == "yes" for key, trust in plain.items()
     }

@@ -512,8 +512,8 @@ def test_every_key_is_judged(place: Place) -> None:
     (notice,) = place.load(trusted=False).notices
     assert notice == (
         f"{path} is not trusted: access, tools_allowed, env_pass, env, state, ttl_days, config, lean, "
-        "ask_limit, dialog_idle, loose, terminals, recording_mb, port, commands, asks.1, profiles.reviewer.access, profiles.reviewer.tools_allowed ignored. "
-        "Read it, then run `ostler trust`"
+        "ask_limit, dialog_idle, loose, terminals, recording_mb, port, commands, asks.1, profiles.reviewer.access, "
+        "profiles.reviewer.tools_allowed ignored. Read it, then run `ostler trust`"
     )
 
 

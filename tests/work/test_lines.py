@@ -95,7 +95,17 @@ def test_a_whole_turn() -> None:
             ["  ☑ a", "  ▸ b", "  ☐ c"],
         ),
         (Asked(id="1", tool="Bash"), ["? Bash asks for permission"]),
-        (Answered(id="1", option="allow_once", by="policy"), ["? allow_once (by policy)"]),
+        (Answered(id="1", option="allow_once", by="policy"), ["? allowed by policy"]),
+        (Answered(id="1", option="reject_always", by="you"), ["? always denied by you"]),
+        (Answered(id="1", option="cancelled", by="timed_out"), ["? not answered: ended by timed_out"]),
+        (
+            Asked(id="1", tool="Bash", title="Run it", input={"command": "rm -r x\nls"}, reason="to tidy up"),
+            ["? Bash asks: rm -r x ls", "  to tidy up"],
+        ),
+        (
+            Asked(id="1", tool="Edit", files=(FileChange(path="a.py"),), input={"file_path": "a.py"}, diff="+1\n-2\n"),
+            ["? Edit asks: a.py  +1 −1"],
+        ),
         (UsageReport(usage=Usage(input_tokens=1)), []),
         (
             Limited(message="slow down", attempt=2, retry_in=12.0),

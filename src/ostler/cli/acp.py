@@ -40,8 +40,8 @@ def acp(agent: str | None, access: "Access | None") -> None:
 async def _serve(settings: "Settings", agent: str | None, access: "Access | None", sink: int) -> None:
     import ostler
     from ostler.acp import AcpAgent, Wire
-    from ostler.cli.safe import one_line
     from ostler.cli.turns import interrupts
+    from ostler.terminal.safe import one_line
 
     wire = Wire(0, sink, lambda line: print(f"ostler acp: {one_line(line, 500)}", file=sys.stderr))
     async with ostler.open(settings, role="acp") as o:

@@ -31,6 +31,7 @@ from ostler.words import (
     Usage,
     UsageReport,
 )
+from ostler.work.ask_rules import command_of, paths_of
 
 Span = tuple[str, str]
 Line = list[Span]
@@ -176,9 +177,11 @@ class Story:
             case Notice():
                 return "note", [[("note: ", WARN), (one_line(event.text, 400), "")]]
             case Asked():
-                return "note", [[("? ", WARN), (f"{one_line(event.tool)} asks for permission", "")]]
+                self.activity = "asking"
+                return "note", asked_lines(event)
             case Answered():
-                return "note", [[("? ", WARN), (f"{one_line(event.option)} (by {one_line(event.by)})", DIM)]]
+                self.activity = "working"
+                return "note", [answered_line(event)]
             case TerminalOpened():
                 return "note", [[(f"terminal {one_line(event.title or event.terminal)} opened", DIM)]]
             case TerminalClosed():
@@ -263,6 +266,36 @@ def _rows(text: str) -> list[str]:
 def tool_words(started: ToolStarted, limit: int = 100) -> Line:
     title = one_line(started.title or ", ".join(file.path for file in started.files), limit)
     return [(one_line(started.name, 40), BOLD), (f" {title}" if title else "", "")]
+
+
+def asked_lines(event: Asked) -> list[Line]:
+    """What an agent asks for: the tool, the command or files, and its own reason."""
+    what = one_line(subject(event), 300)
+    line: Line = [("? ", WARN), (one_line(event.tool, 40), BOLD)]
+    line.append((f" asks: {what}" if what else " asks for permission", ""))
+    if size := diff_size(event.diff):
+        line.append((f"  {size}", DIM))
+    reason = one_line(event.reason, 300)
+    return [line, [("  ", ""), (reason, DIM)]] if reason and reason != what else [line]
+
+
+def subject(event: Asked) -> str:
+    """What it is about: a command, files, or what the agent calls it."""
+    return command_of(event.input) or event.title or ", ".join(dict.fromkeys(paths_of(event)))
+
+
+def answered_line(event: Answered) -> Line:
+    word, style = _ANSWERS.get(event.option, (one_line(event.option), DIM))
+    return [("? ", WARN), (word, style), (f" by {one_line(event.by)}", DIM)]
+
+
+_ANSWERS = {
+    "allow_once": ("allowed", GOOD),
+    "allow_always": ("always allowed", GOOD),
+    "reject_once": ("denied", BAD),
+    "reject_always": ("always denied", BAD),
+    "cancelled": ("not answered: ended", DIM),
+}
 
 
 def _limited(event: Limited) -> str:
