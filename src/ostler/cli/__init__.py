@@ -13,6 +13,9 @@ import ostler
 # name → (where it lives, what it does): `ostler --help` needs no more than this.
 COMMANDS = {
     "run": ("ostler.cli.run:run", "Run one turn with a coding agent."),
+    "chat": ("ostler.cli.chat:chat", "Keep talking with a coding agent."),
+    "answer": ("ostler.cli.answer:answer", "Answer what an agent asks."),
+    "steer": ("ostler.cli.answer:steer", "Tell a running turn more."),
     "exec": ("ostler.cli.exec:exec_command", "Run a command as a turn, with the same result."),
     "acp": ("ostler.cli.acp:acp", "Be an agent for editors: any of ostler's behind ACP."),
     "agents": ("ostler.cli.agents:agents", "List the agents and what they can do."),

@@ -91,6 +91,10 @@ class LiveView:
     def stop(self) -> None:
         self._live.stop()
 
+    def go_on(self) -> None:
+        """After a `stop` in the middle of a turn."""
+        self._live.start()
+
     def region(self) -> "RenderableType":
         """What stands below the finished lines just now."""
         from rich.console import Group
@@ -113,7 +117,7 @@ class LiveView:
         if self.story.step:
             doing += f": {self.story.step}"
         words = (spoken_duration(now - self._since), self.story.usage, self.hint)
-        style = WARN if self.story.activity == "waiting" else ""
+        style = WARN if self.story.activity in ("waiting", "asking") else ""
         return [(doing, style), (" · " + " · ".join(filter(None, words)), DIM)]
 
     def _print(self, lines: list[Line]) -> None:

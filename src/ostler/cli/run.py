@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ostler.cli import complain
 from ostler.cli.asking import (
     dollars,
     duration,
@@ -17,12 +18,15 @@ from ostler.cli.asking import (
     refuse_together,
     who_and_prompt,
 )
+from ostler.errors import OstlerError
 
 if TYPE_CHECKING:
+    from ostler.cli.live import View
     from ostler.settings import Settings
     from ostler.testing.cassettes import Recorder
     from ostler.words import Limits
-    from ostler.work import LiveSession
+    from ostler.work import LiveSession, Ostler
+    from ostler.work.asks import Answer
 
 _FOLDER = click.Path(file_okay=True, dir_okay=True)
 
@@ -67,6 +71,7 @@ def _complete_session(ctx: click.Context, param: click.Parameter, incomplete: st
 @click.option("--idle-timeout", callback=duration, metavar="TIME", help="End it after this long a silence.")
 @click.option("--max-cost", callback=dollars, metavar="DOLLARS", help="End it when it has cost more than this.")
 @click.option("--fallback", multiple=True, metavar="AGENT", help="Who takes over if the agent cannot start.")
+@click.option("--dialog/--no-dialog", help="In a dialog: it asks before it acts, here or wherever you answer.")
 @click.option("--wait", is_flag=True, help="If the session is busy, wait for it.")
 @click.option("--record", metavar="FILE", help="Record the agent's output, to be replayed by `script`.")
 @click.option("--events", is_flag=True, help="Print each event as a line of JSON.")
@@ -113,6 +118,7 @@ def _check(options: dict[str, Any]) -> None:
         ("--json", "--verbose"),
         ("--events", "--verbose"),
         ("--system", "--system-file"),
+        ("--dialog", "--record"),
     )
     both = set(options["allow_tool"]) & set(options["deny_tool"])
     if both:
@@ -141,7 +147,6 @@ def _who_and_prompt(settings: "Settings", options: dict[str, Any]) -> tuple[str 
 def _namer(settings: "Settings") -> Callable[[str], bool]:
     """Whether a word names an agent, a model or a profile."""
     from ostler.agents import agent_for
-    from ostler.errors import OstlerError
 
     def names(word: str) -> bool:
         if not word or any(c.isspace() for c in word):
@@ -174,6 +179,7 @@ def _turn_options(options: dict[str, Any]) -> dict[str, Any]:
         "env": environment_of(options["env"], os.environ),
         "fallback": options["fallback"] or None,
         "wait": options["wait"],
+        "transport": "dialog" if options["dialog"] else "pipe",
     }
 
 
@@ -199,6 +205,8 @@ async def _run(
             **{key: options[key] for key in ("json", "events", "quiet", "verbose")},
             access=options["access"] or session.row.access,
         )
+        if options["dialog"] and not options["events"]:
+            view = asking(o, session, view)
         with _recording(options["record"]) as turn["record"]:
             await carry(view, session.row.agent, session.run(prompt, **turn), o.cancel_all)
         if session.last is None:
@@ -207,13 +215,28 @@ async def _run(
         return exit_code(session.last)
 
 
+def asking(o: "Ostler", session: "LiveSession", view: "View", typed: "Callable[[str], None] | None" = None) -> "View":
+    """The view, which puts asks to the person at this terminal; without one, they wait for others."""
+    from ostler.cli.ask_view import AskingView, at_a_terminal
+
+    if not at_a_terminal():
+        return view
+
+    async def answer(said: "Answer") -> None:
+        try:
+            await o.answer(session.id, said)
+        except OstlerError as error:
+            complain(str(error), 0)
+
+    return AskingView(view, lambda said: o.own(answer(said)), typed)
+
+
 @contextlib.contextmanager
 def _recording(path: str | None) -> "Iterator[Recorder | None]":
     """The cassette that --record names; none is left behind by a turn that could not begin."""
     if path is None:
         yield None
         return
-    from ostler.errors import OstlerError
     from ostler.testing.cassettes import Recorder
 
     new = not os.path.lexists(path)
