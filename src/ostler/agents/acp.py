@@ -197,8 +197,8 @@ class AcpDialog(AcpOpening):
         steps: list[Step] = []
         for name in self._rpc.taken_back(params.get("requestId", params.get("id"))):
             steps += self._rpc.refuse(name, -32800, "cancelled")
-            if self._asks.pop(name, None) is not None:
-                steps.append(Withdrawn(name))
+            self._asks.pop(name, None)
+            steps.append(Withdrawn(name))
         return steps
 
     # -- records

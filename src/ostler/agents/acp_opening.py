@@ -32,7 +32,8 @@ class AcpOpening(Dialog):
 
     def open(self) -> list[Step]:
         fs = {"readTextFile": self.acp.reads, "writeTextFile": self.acp.writes and self.first.access != "read"}
-        abilities = {"fs": fs, "terminal": self.acp.terminals, "_meta": {"terminal_output": True}}
+        terminal = self.acp.terminals and self.first.access == "full"  # a command that we run is in no sandbox
+        abilities = {"fs": fs, "terminal": terminal, "_meta": {"terminal_output": True}}
         about = {"name": "ostler", "title": "ostler", "version": "1"}
         params = {"protocolVersion": PROTOCOL, "clientCapabilities": abilities, "clientInfo": about}
         return [self._rpc.request("initialize", params)]

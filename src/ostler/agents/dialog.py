@@ -55,7 +55,7 @@ class Ask(Struct, frozen=True):
 
 
 class Withdrawn(Struct, frozen=True):
-    """The agent no longer waits for this answer."""
+    """The agent no longer waits for the answer to this ask, or for the outcome of this call."""
 
     ask: str
 

@@ -111,9 +111,16 @@ class Process:
 
         On cancel all is killed at once.
         """
+        return await self._end_by(signal.SIGHUP, grace)
+
+    async def terminate(self, grace: float = 2.0) -> Exit:
+        """TERM to the tree, then KILL; early when all are gone. On cancel all is killed at once."""
+        return await self._end_by(signal.SIGTERM, grace)
+
+    async def _end_by(self, sig: int, grace: float) -> Exit:
         seen = self._members()
         try:
-            self._signal_all(seen, signal.SIGHUP)
+            self._signal_all(seen, sig)
             self._signal_all(seen, signal.SIGCONT)  # what was stopped hears it too
             gone = await self._gone(seen, grace)
             if await self._strays(seen) or not gone:

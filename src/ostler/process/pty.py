@@ -58,9 +58,9 @@ class Pty:
         """Waits for the leader's exit, its last bytes and what it left running; then all is released."""
         try:
             exit = await self.process.wait()
-            await self._drained()
+            await self.drained()
             self.leaked = await self.process.sweep()
-            await self._drained()
+            await self.drained()
             return exit
         finally:
             self.close()
@@ -74,7 +74,8 @@ class Pty:
         self._fd = None
         self.process.release()
 
-    async def _drained(self) -> None:
+    async def drained(self) -> None:
+        """The last bytes are read; bounded, since what runs in the background may hold the terminal."""
         try:
             await asyncio.wait_for(self._hung_up.wait(), DRAIN)
         except TimeoutError:

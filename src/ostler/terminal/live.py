@@ -122,6 +122,11 @@ class Terminal:
         else:
             self._display.append(data)
 
+    def settle(self) -> None:
+        """What is held back as the possible beginning of a secret is in the log now: the source has paused."""
+        if self._mask and not self._closed:
+            self._mask.flush()
+
     async def end(self, exit: Exit | None) -> None:
         """Everything is flushed to viewers, subscribers and recording; idempotent.
 

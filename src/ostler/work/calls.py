@@ -1,76 +1,45 @@
-"""What an agent may have done on this machine through ostler: files beneath its folder, and terminals."""
+"""What an agent has done on this machine through ostler: files beneath its folder, and commands in terminals."""
 
 import asyncio
-import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ostler.agents.dialog import Call
+from ostler.agents.dialog import Call, CallName
 from ostler.errors import OstlerError
-from ostler.store.files import open_beneath
 from ostler.words import Turn
+from ostler.work.call_files import CallFiles
 
-FILE_LIMIT = 64 * 1024 * 1024
+if TYPE_CHECKING:
+    from ostler.work.call_terminals import CallTerminals
+
+# A terminal may outlive the turn that made it: so do these.
+LASTING: frozenset[CallName] = frozenset({"terminal_output", "terminal_wait", "terminal_kill", "terminal_release"})
 
 
 class Calls:
-    """Serves the calls of one turn, within its access."""
+    """Serves the calls of one turn, within its access. `terminals` are the dialog's, if it can have any."""
 
-    def __init__(self, turn: Turn) -> None:
+    def __init__(self, turn: Turn, terminals: "CallTerminals | None" = None) -> None:
         self.turn = turn
+        self.terminals = terminals
+        self._files = CallFiles(turn)
 
     async def serve(self, call: Call) -> dict[str, Any]:
-        """The result of the call. Raises denied, not_found, bad_request, unsupported."""
+        """The result of the call. Raises denied, not_found, bad_request, too_many, missing, unsupported."""
+        terminals = self.terminals
         match call.name:
             case "read_file":
-                return await asyncio.to_thread(self._read, call.params)
+                return await asyncio.to_thread(self._files.read, call.params)
             case "write_file":
-                return await asyncio.to_thread(self._write, call.params)
+                return await asyncio.to_thread(self._files.write, call.params)
+            case "terminal_create" if terminals:
+                return await terminals.create(call.params)
+            case "terminal_output" if terminals:
+                return terminals.output(call.params)
+            case "terminal_wait" if terminals:
+                return await terminals.wait(call.params)
+            case "terminal_kill" if terminals:
+                return await terminals.kill(call.params)
+            case "terminal_release" if terminals:
+                return await terminals.release(call.params)
             case _:
                 raise OstlerError("unsupported", f"{call.name} is not offered")
-
-    def _read(self, params: dict[str, Any]) -> dict[str, Any]:
-        fd = open_beneath(self.turn.folder, self._beneath(params))
-        with open(fd, "rb") as file:
-            data = file.read(FILE_LIMIT + 1)
-        if len(data) > FILE_LIMIT:
-            raise OstlerError("bad_request", f"the file has more than {FILE_LIMIT:,} bytes")
-        lines = data.decode("utf-8", "replace").splitlines(keepends=True)
-        first = max(1, params.get("line") or 1) - 1
-        limit = params.get("limit")
-        return {"content": "".join(lines[first:] if limit is None else lines[first : first + limit])}
-
-    def _write(self, params: dict[str, Any]) -> dict[str, Any]:
-        if self.turn.access == "read":
-            raise OstlerError("denied", "this turn may not write", "Run it with --access write")
-        data = str(params.get("content", "")).encode()
-        path = self._beneath(params)
-        self._make_folders(os.path.dirname(path))
-        fd = open_beneath(self.turn.folder, path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-        with open(fd, "wb") as file:
-            file.write(data)
-        return {}
-
-    def _beneath(self, params: dict[str, Any]) -> str:
-        """The path relative to the folder; what leads out of it is refused by `open_beneath` in any case."""
-        path = params.get("path")
-        if not isinstance(path, str) or not path:
-            raise OstlerError("bad_request", "a path is needed")
-        if not os.path.isabs(path):
-            return path
-        inside = os.path.relpath(path, self.turn.folder)
-        if inside == ".." or inside.startswith("../"):
-            raise OstlerError("denied", f"{path} is outside of {self.turn.folder}")
-        return inside
-
-    def _make_folders(self, path: str) -> None:
-        """Creates what is missing, one step at a time, each beneath the folder."""
-        done = ""
-        for name in path.split("/") if path else ():
-            parent = open_beneath(self.turn.folder, done or ".", os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.mkdir(name, 0o755, dir_fd=parent)
-            except FileExistsError:
-                pass
-            finally:
-                os.close(parent)
-            done = f"{done}/{name}" if done else name

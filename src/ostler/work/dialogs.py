@@ -9,6 +9,7 @@ from msgspec import Struct
 from ostler.errors import OstlerError
 from ostler.process import Warden
 from ostler.work.asks import Answer
+from ostler.work.call_terminals import CallTerminals
 from ostler.work.carry import Attempt, Carried, Stop, cancel_all
 from ostler.work.live_dialog import Around, LiveDialog
 
@@ -30,8 +31,15 @@ class Fingerprint(Struct, frozen=True):
 class Dialogs:
     """All dialogs of this ostler process, at most one for each session."""
 
-    def __init__(self, warden: Callable[[], Awaitable[Warden]], idle: float = IDLE) -> None:
+    def __init__(
+        self,
+        warden: Callable[[], Awaitable[Warden]],
+        idle: float = IDLE,
+        terminals: Callable[[str], CallTerminals] | None = None,
+    ) -> None:
+        """`terminals` makes what a dialog of that session runs its commands in."""
         self._warden = warden
+        self._terminals = terminals
         self._idle = idle
         self._live: dict[str, tuple[Fingerprint, LiveDialog]] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -42,6 +50,7 @@ class Dialogs:
         dialog = await self._fitting(attempt)
         if dialog is None:
             dialog = await self._start(attempt, around.stop)
+            dialog.terminals = self._terminals(session) if self._terminals else None
             self._live[session] = _fingerprint(attempt), dialog
         try:
             return await dialog.carry(attempt, around)

@@ -16,7 +16,8 @@ from ostler.process import Line, LineFramer, Process, Warden, chunks
 from ostler.words import Answered, AnyEvent, Asked, Notice, Problem, Raw, Turn, Verdict
 from ostler.work.artifacts import Artifacts, remove_files
 from ostler.work.asks import Answer, Asks, Decide
-from ostler.work.calls import Calls
+from ostler.work.call_terminals import CallTerminals
+from ostler.work.calls import LASTING, Calls
 from ostler.work.carry import Attempt, Carried, Clock, Stop, cancel_all, is_progress, place, until_first
 
 HANDSHAKE = 90.0  # where the turn has no limit; opencode takes 4 s, a cold start on a busy machine much more
@@ -69,7 +70,9 @@ class LiveDialog:
         self._in_order = asyncio.Lock()  # what the process says and what people want, one after the other
         self._stderr_tail = ""
         self._pumps: list[asyncio.Task[None]] = []
-        self._calls: set[asyncio.Task[None]] = set()
+        self._calls: dict[asyncio.Task[None], Call] = {}
+        self._served: Calls | None = None  # of the turn that runs, or of the last one
+        self.terminals: CallTerminals | None = None  # where it has us run commands
         self._rest: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -118,6 +121,10 @@ class LiveDialog:
             self._rest.cancel()
         asks = Asks(around.decide, self._give, around.ask_limit)
         turn = self._turn = _Turn(attempt, around, asks)
+        self._served = turn.calls
+        if self.terminals is not None:
+            turn.calls.terminals = self.terminals
+            self.terminals.begin(attempt.turn, around.add, attempt.redactor)
         try:
             await self._do(lambda: self.dialog.prompt(attempt.told))
             ended_by_us = await self._until_over(turn, around.stop)
@@ -133,7 +140,9 @@ class LiveDialog:
             )
         finally:
             asks.close()
-            await cancel_all(list(self._calls))
+            await cancel_all([task for task, call in self._calls.items() if call.name not in LASTING])
+            if self.terminals is not None:
+                await self.terminals.pause()
             self._turn = None
 
     async def answer(self, answer: Answer) -> None:
@@ -169,6 +178,8 @@ class LiveDialog:
         try:
             await self._leave()
         finally:
+            if self.terminals is not None:
+                await self.terminals.close()
             await cancel_all([*self._pumps, *self._calls])
             self.process.release()
             remove_files(self._placed)
@@ -203,7 +214,8 @@ class LiveDialog:
                 await asyncio.wait(self._pumps, timeout=CLOSE)  # the last words of a process that died
                 return None
             problem: Problem = (wish if wish.done() else limit).result()
-            await self._interrupt(turn, problem)
+            stops = [self.terminals.stop()] if self.terminals else []
+            await asyncio.gather(self._interrupt(turn, problem), *stops)
             return problem
         finally:
             await cancel_all(waits)
@@ -259,6 +271,9 @@ class LiveDialog:
             case Over():
                 if self._turn is not None:
                     self._turn.over.set()
+            case Call(name="terminal_show"):
+                if self.terminals is not None:
+                    await self.terminals.show(step.params)
             case Call():
                 self._call(step)
             case Fail(problem):
@@ -322,6 +337,8 @@ class LiveDialog:
         turn.clock.heard([])
 
     async def _withdrawn(self, ask: str) -> None:
+        for task in [task for task, call in self._calls.items() if call.id == ask]:
+            task.cancel()
         turn = self._turn
         if turn is not None and turn.asks.settled(ask, "the agent"):
             await self._answered(turn, ask, "cancelled", "the agent")
@@ -333,17 +350,21 @@ class LiveDialog:
     def _call(self, call: Call) -> None:
         """What the agent wants done is done beside the reading: it may take long, and be cancelled."""
         task = asyncio.create_task(self._serve(call))
-        self._calls.add(task)
-        task.add_done_callback(self._calls.discard)
+        self._calls[task] = call
+        task.add_done_callback(self._calls.pop)
 
     async def _serve(self, call: Call) -> None:
-        turn = self._turn
         result: dict[str, Any] | None = None
         problem: Problem | None = None
         try:
-            if turn is None:
+            if self._served is None or (self._turn is None and call.name not in LASTING):
                 raise OstlerError("bad_request", "no turn runs")
-            result = await turn.calls.serve(call)
+            result = await self._served.serve(call)
+        except asyncio.CancelledError:
+            if not self._closed:
+                cancelled = Problem(kind="cancelled", message="the turn is over")
+                await self._do(lambda: self.dialog.reply(call.id, None, cancelled))
+            raise
         except OstlerError as error:
             problem = Problem(kind=error.kind, message=error.message, hint=error.hint)
         except OSError as error:

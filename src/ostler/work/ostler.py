@@ -35,6 +35,7 @@ from ostler.words import (
 )
 from ostler.work.adopt import found
 from ostler.work.asks import Answer
+from ostler.work.call_terminals import CallTerminals
 from ostler.work.carry import Attempt, Stop
 from ostler.work.carry_tty import carry_tty
 from ostler.work.command import COMMAND
@@ -65,7 +66,7 @@ class Ostler:
         self._looking_after: asyncio.Task[None] | None = None
         self._stays = role == "up"
         self._warden: asyncio.Task[Warden] | None = None
-        self.dialogs = Dialogs(self.warden, settings.dialog_idle)
+        self.dialogs = Dialogs(self.warden, settings.dialog_idle, partial(CallTerminals, self))
         self._running: dict[str, tuple[TurnRun, asyncio.Task[Envelope]]] = {}
         self._in_line: dict[str, Stop] = {}
         self._begun: set[asyncio.Task[None]] = set()  # turns that go on though nobody reads them

@@ -24,7 +24,11 @@ _NAMES = 20  # how often a free name is looked for while others take them
 
 
 class Wanted(Struct, frozen=True):
-    """A program and the terminal it is to have; `turn`: it is what that turn runs."""
+    """A program and the terminal it is to have.
+
+    `turn`: it is what that turn runs; with `base`, one of the commands that its agent runs by us, whose
+    environment that is.
+    """
 
     argv: Sequence[str]
     folder: str | None = None
@@ -33,6 +37,7 @@ class Wanted(Struct, frozen=True):
     rows: int = 24
     name: str | None = None
     turn: str | None = None
+    base: Mapping[str, str] | None = None
 
 
 class Programs:
@@ -50,13 +55,15 @@ class Programs:
         if self._closed:
             raise OstlerError("bad_request", "ostler is closing, nothing can be opened any more")
         setup = self._ostler.setup
-        env = environment(setup.environ, wanted.env)
+        env = environment(setup.environ if wanted.base is None else wanted.base, wanted.env)
         row = self._row(session, wanted, env)
         redactor = Redactor(secrets(setup.environ, env, setup.settings.redact))
         self._starting[row.id] = asyncio.Event()
         try:
             row = await self._add(redactor.clean(row), wanted.name)
-            return await self._start(row, wanted.argv, env, redactor)
+            # A turn's own program is found by the turn; of an agent's several commands each is ended alone.
+            mark = row.turn if row.turn and wanted.base is None else row.id
+            return await self._start(row, wanted.argv, env, redactor, mark)
         except BaseException:
             await asyncio.shield(self.forget(row))
             raise
@@ -122,7 +129,7 @@ class Programs:
         raise OstlerError("exists", f"no free name for a terminal in session {row.session}", "Give one")
 
     async def _start(
-        self, row: TerminalRow, argv: Sequence[str], env: Mapping[str, str], redactor: Redactor
+        self, row: TerminalRow, argv: Sequence[str], env: Mapping[str, str], redactor: Redactor, mark: str
     ) -> PtyTerminal:
         """`row` is without secrets; the program gets its arguments as they are."""
         cast = new_recording(row, self._ostler.settings.recording_mb)
@@ -136,6 +143,7 @@ class Programs:
                 screens=self._ostler.screens,
                 cast=cast,
                 redactor=redactor,
+                mark=mark,
             )
         except BaseException:
             cast.close()

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -13,7 +13,7 @@ from ostler.process.pty import Pty
 from ostler.store import Redactor, Store
 from ostler.terminal.cast import CastWriter
 from ostler.terminal.live import Terminal
-from ostler.terminal.screen import Screens
+from ostler.terminal.screen import Screens, nothing
 from ostler.words import Exit, TerminalRow
 from ostler.work.terminal_files import Kept, keep_screen
 
@@ -36,6 +36,7 @@ class PtyTerminal:
         self._pty = pty
         self._dirty = asyncio.Event()
         self.exit: Exit | None = None
+        self.at_end: Callable[[Terminal], None] = nothing  # the log is whole; soon it may be let go
         self.terminal = Terminal(
             row, screens, controls=pty, cast=cast, redactor=redactor, changed=lambda _: self._dirty.set()
         )
@@ -54,9 +55,10 @@ class PtyTerminal:
         screens: Screens,
         cast: CastWriter,
         redactor: Redactor,
+        mark: str,
     ) -> "PtyTerminal":
         """Spawns the program of a row that is stored already. Raises what `Warden.spawn` raises."""
-        size, mark = Size(row.cols, row.rows), row.turn or row.id
+        size = Size(row.cols, row.rows)
         process = await warden.spawn(argv, cwd=row.folder, env=env, mark=mark, stdin=None, tty=size, keep_stdin=True)
         return cls(replace(row, pid=process.pid), Pty(process), store, screens, cast, redactor)
 
@@ -69,6 +71,18 @@ class PtyTerminal:
     def row(self) -> TerminalRow:
         return self.terminal.row
 
+    async def finished(self) -> Exit:
+        """How the leader ended, once its last bytes are in the log; what it left running may still be there."""
+        exit = await self._pty.process.wait()
+        await self._pty.drained()
+        self.terminal.settle()
+        return exit
+
+    async def terminate(self) -> None:
+        """TERM to all that runs in it, and KILL to what does not obey. Nothing happens if it has ended."""
+        if self._pty.process.exit is None:
+            await self._pty.process.terminate()
+
     async def kill(self) -> None:
         """Hangs up; returns once the end is stored."""
         await self._pty.process.hang_up()
@@ -79,7 +93,9 @@ class PtyTerminal:
         saving = asyncio.create_task(self._save())
         try:
             self.exit = await self._pty.to_end()
+            self.terminal.settle()
         finally:
+            self.at_end(self.terminal)
             saving.cancel()
             await asyncio.gather(saving, return_exceptions=True)
             await self._end()

@@ -57,13 +57,15 @@ class Terminals:
         name: str | None = None,
         primary: bool = False,
         turn: str | None = None,
+        base: Mapping[str, str] | None = None,
     ) -> Terminal:
-        """Starts a program in a terminal of its own; `turn` if it is what that turn runs.
+        """Starts a program in a terminal of its own; `turn` if it is what that turn runs. With `base` instead
+        of the user's environment it is a command that the turn's agent has us run.
 
         Raises `not_found` (session, folder), `missing` (command), `bad_request`, `exists` (a live one of that
         name), `too_many`; then nothing is left behind.
         """
-        wanted = Wanted(argv, folder=folder, env=env or {}, cols=cols, rows=rows, name=name, turn=turn)
+        wanted = Wanted(argv, folder=folder, env=env or {}, cols=cols, rows=rows, name=name, turn=turn, base=base)
         owner = self._session(session)
         await self._settle(self._store.terminals(owner.id, live=True))
         program = await self._programs.open(owner, wanted)

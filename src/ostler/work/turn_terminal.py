@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ostler.errors import OstlerError
 from ostler.store import Redactor
 from ostler.terminal.log import ByteLog
-from ostler.words import AnyEvent, Envelope, Session, TerminalRow, Turn
+from ostler.words import AnyEvent, Envelope, Exit, Session, TerminalRow, Turn
 from ostler.work.terminal_rows import new_terminal_id
 from ostler.work.turn_text import TurnText
 
@@ -98,13 +98,13 @@ class TurnTerminal:
         if self._text is None:
             self._output(self._masks[stream].feed(data).replace(b"\n", b"\r\n"))
 
-    async def end(self, envelope: Envelope | None) -> None:
-        """The last lines, and the end of the terminal. None: the turn's end could not be written."""
+    async def end(self, envelope: Envelope | None, exit: Exit | None = None) -> None:
+        """The last lines, and the end of the terminal. None: the turn's end could not be written, or is not it."""
         if self._row.id not in self._ostler.turn_terminals:
             return
         try:
             self._output(self._last(envelope))
-            await self._close(envelope)
+            await self._close(envelope.exit if envelope is not None else exit)
         except (OstlerError, OSError):
             pass  # found by its dead owner
         finally:
@@ -115,8 +115,7 @@ class TurnTerminal:
             return b"".join(mask.close() for mask in self._masks.values()).replace(b"\n", b"\r\n")
         return self._text.end(envelope, diff_of(envelope)) if envelope is not None else b""
 
-    async def _close(self, envelope: Envelope | None) -> None:
-        exit = envelope.exit if envelope is not None else None
+    async def _close(self, exit: Exit | None) -> None:
         if self._cast is not None:
             self._cast.close()
         if self._terminal is not None:

@@ -1,0 +1,97 @@
+"""Terminals of an agent's own, of which it tells us the bytes: they can be watched, not typed into."""
+
+import re
+import signal
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from ostler.store import Redactor
+from ostler.words import AnyEvent, Exit, Session, TerminalClosed, TerminalOpened, Turn
+from ostler.work.carry import Add
+from ostler.work.turn_terminal import TurnTerminal
+
+if TYPE_CHECKING:
+    from ostler.work.ostler import Ostler
+
+MOST = 32  # at a time
+_NEWLINE = re.compile("(?<!\r)\n")
+
+
+class ShownTerminals:
+    """Those of one dialog; they end with the turn that shows them."""
+
+    def __init__(self, ostler: "Ostler", session: str, tell: Add) -> None:
+        self._ostler = ostler
+        self._session = session
+        self._tell = tell
+        self._live: dict[str, ShownTerminal] = {}  # by the agent's id
+        self._over: set[str] = set()
+        self._turn: tuple[Turn, Redactor] | None = None
+
+    def begin(self, turn: Turn, redactor: Redactor) -> None:
+        self._turn = turn, redactor
+        self._over.clear()
+
+    async def told(self, params: dict[str, Any]) -> None:
+        """One word of the agent about one of them; what makes no sense is dropped."""
+        id, what = params.get("terminal_id"), params.get("what")
+        if not isinstance(id, str) or not id or id in self._over:
+            return
+        shown = self._live.get(id) or await self._open(id)
+        if shown is None:
+            return
+        data = params.get("data")
+        if what in ("terminal_output", "terminal_output_delta") and isinstance(data, str):
+            shown.said(data)
+        elif what == "terminal_exit":
+            await self._close(id, _exit_of(params))
+
+    async def end(self) -> None:
+        """The turn is over: nothing more will be told."""
+        for id in list(self._live):
+            await self._close(id, None)
+        self._turn = None
+
+    async def _open(self, id: str) -> "ShownTerminal | None":
+        session = self._ostler.store.session(self._session)
+        if self._turn is None or session is None or len(self._live) >= MOST:
+            return None
+        shown = ShownTerminal(self._ostler, session, *self._turn)
+        await shown.open()
+        self._live[id] = shown
+        opened: list[AnyEvent] = [TerminalOpened(terminal=shown.row.id, title=shown.row.name)]
+        await self._tell(opened)
+        return shown
+
+    async def _close(self, id: str, exit: Exit | None) -> None:
+        shown = self._live.pop(id)
+        self._over.add(id)
+        await shown.finish(exit)
+        await self._tell([TerminalClosed(terminal=shown.row.id, exit_code=exit.code if exit else None)])
+
+
+class ShownTerminal(TurnTerminal):
+    """Like what a headless turn says, but the bytes are the agent's."""
+
+    def __init__(self, ostler: "Ostler", session: Session, turn: Turn, redactor: Redactor) -> None:
+        super().__init__(ostler, session, turn, redactor)
+        self._row = replace(self._row, name=f"{turn.agent} {self._row.id}", source="acp")
+        self._text = None
+
+    async def kill(self) -> None:
+        """There is nothing of ours to end: the agent has the program."""
+
+    def said(self, text: str) -> None:
+        data = _NEWLINE.sub("\r\n", text).encode("utf-8", "replace")
+        self._output(self._masks["stdout"].feed(data))
+
+    async def finish(self, exit: Exit | None) -> None:
+        await self.end(None, exit)
+
+
+def _exit_of(params: dict[str, Any]) -> Exit | None:
+    code, name = params.get("exit_code"), params.get("signal")
+    if isinstance(name, str) and name in signal.Signals.__members__:
+        return Exit(signal=signal.Signals[name].value)
+    return Exit(code=code) if isinstance(code, int) and not isinstance(code, bool) and code >= 0 else None
