@@ -51,6 +51,8 @@ async def test_a_session_is_stored_at_once(yard: Yard) -> None:
         "doing": "",
         "queued": 0,
         "live_terminals": 0,
+        "ask": None,
+        "asks": 0,
         "primary_terminal": None,
     }
     assert yard.ostler.find("barn").id == made["id"]

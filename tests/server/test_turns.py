@@ -43,6 +43,7 @@ async def test_a_turn_from_its_start_to_its_envelope(yard: Yard) -> None:
         "prompt": "[[say:hello there]]",
         "access": "write",
         "model": "big",
+        "transport": "pipe",
         "outcome": None,
         "error": None,
         "summary": "",

@@ -42,6 +42,7 @@ export interface NewTurn {
   attachments?: AttachmentRef[];
   wait?: boolean;
   command?: boolean;
+  transport?: "pipe" | "dialog";
 }
 
 export interface NewTerminal {
@@ -60,6 +61,8 @@ export interface Folders {
   parent: string | null;
   folders: string[];
 }
+
+export type AnswerWord = "allow" | "deny" | "always" | "never";
 
 type Items<T> = { items: T[] };
 
@@ -84,6 +87,9 @@ export const api = {
   startTurn: (session: string, body: NewTurn, key: string) =>
     call<TurnView>("POST", at`/api/sessions/${session}/turns`, body, { "Idempotency-Key": key }),
   cancelTurn: (id: string) => call<TurnView>("POST", at`/api/turns/${id}/cancel`, {}),
+  answer: (turn: string, ask: string, option: AnswerWord, message = "") =>
+    call<void>("POST", at`/api/turns/${turn}/answer`, { ask, option, message }),
+  steer: (turn: string, text: string) => call<void>("POST", at`/api/turns/${turn}/steer`, { text }),
   envelope: (id: string) => call<Envelope>("GET", at`/api/turns/${id}/envelope`),
   artifact: (id: string, name: string) => text(artifactAddress(id, name)),
   events: (session: string, after: number, limit: number) =>

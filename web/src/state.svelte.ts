@@ -48,6 +48,13 @@ class Page {
   /** The server was updated since this page was loaded. */
   outdated = $state(false);
 
+  /** How many asks wait for a person. */
+  get asking(): number {
+    let sum = 0;
+    for (const { state, asks } of this.sessions.values()) if (state === "asking") sum += Math.max(1, asks);
+    return sum;
+  }
+
   may(right: Rights): boolean {
     return this.me !== null && ORDER.indexOf(this.me.rights) >= ORDER.indexOf(right);
   }
@@ -94,6 +101,17 @@ class Page {
 
   retryNow(): void {
     this.#stream?.retryNow();
+  }
+
+  /** What is known of the one who really serves: where `only` is set, that one plays all the others. */
+  reportOf(agent: string): AgentReport | null {
+    return this.agents?.find((report) => report.name === (this.me?.only ?? agent)) ?? null;
+  }
+
+  /** Agents that hold dialogs are talked to in one: they can ask before they act. */
+  async transportOf(agent: string): Promise<"pipe" | "dialog"> {
+    if (this.agents === null) await this.loadAgents();
+    return this.reportOf(agent)?.dialog ? "dialog" : "pipe";
   }
 
   async loadAgents(refresh = false): Promise<void> {

@@ -59,6 +59,7 @@ export interface TurnView {
   prompt: string;
   access: Access;
   model: string | null;
+  transport: "pipe" | "dialog" | "tty";
   outcome: Outcome | null;
   error: Trouble | null;
   summary: string;
@@ -67,6 +68,17 @@ export interface TurnView {
   duration_ms: number | null;
   artifacts: string[];
   evidence: string[];
+}
+
+/** The newest open ask of a session, in one line. */
+export interface AskView {
+  id: string;
+  turn: string;
+  tool: string;
+  title: string;
+  options: AskOption["kind"][];
+  expires_at: number | null;
+  whole: boolean; // the title is all that there is to it
 }
 
 export interface SessionView {
@@ -93,6 +105,8 @@ export interface SessionView {
   doing: string; // one line, while it is busy
   queued: number;
   live_terminals: number;
+  ask: AskView | null;
+  asks: number; // that are open
   primary_terminal: string | null;
 }
 
@@ -130,6 +144,8 @@ export interface AgentReport {
   withheld: string[];
   abilities: Record<string, string | boolean>;
   problem: string;
+  dialog: boolean; // it can ask before it acts
+  steer: boolean; // and be told more while it works
 }
 
 export interface Envelope {
@@ -204,7 +220,18 @@ export type JournalEvent = Told &
         denied?: boolean;
       }
     | { kind: "plan"; steps: PlanStep[] }
-    | { kind: "asked"; id: string; tool: string; input?: unknown; diff?: string; options?: AskOption[] }
+    | {
+        kind: "asked";
+        id: string;
+        tool: string;
+        title?: string;
+        input?: unknown;
+        diff?: string;
+        files?: FileChange[];
+        options?: AskOption[];
+        reason?: string;
+        expires_at?: number | null;
+      }
     | { kind: "answered"; id: string; option: string; by: string }
     | { kind: "usage"; usage: Usage; cost_usd?: number | null }
     | {

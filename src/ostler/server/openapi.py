@@ -40,6 +40,7 @@ _PROBLEMS = {
     422: "The agent or terminal cannot do this",
     424: "Something that is needed is not installed, or not logged in",
     429: "Too many, or too much for now",
+    502: "The process that did it is gone",
     503: "The server cannot do its work",
 }
 

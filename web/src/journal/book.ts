@@ -35,9 +35,13 @@ export type Ask = Placed & {
   kind: "ask";
   id: string;
   tool: string;
+  title: string;
   input: unknown;
   diff: string;
+  files: FileChange[];
   options: AskOption[];
+  reason: string;
+  expires: number | null; // then it is denied
   answer: { option: string; by: string; at: number } | null;
 };
 export type Limited = Placed & { kind: "limited"; error: string; message: string; attempt: number | null; retry: number | null };
@@ -95,8 +99,9 @@ export class Book {
         return this.#plan(event, event.steps);
       case "asked":
         return this.#push(`ask/${event.id}`, event, {
-          kind: "ask", id: event.id, tool: event.tool, input: event.input,
-          diff: event.diff ?? "", options: event.options ?? [], answer: null,
+          kind: "ask", id: event.id, tool: event.tool, title: event.title ?? "", input: event.input,
+          diff: event.diff ?? "", files: event.files ?? [], options: event.options ?? [],
+          reason: event.reason ?? "", expires: event.expires_at ?? null, answer: null,
         });
       case "answered":
         return this.#change<Ask>(event.turn, `ask/${event.id}`, (ask) => ({

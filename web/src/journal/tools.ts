@@ -3,7 +3,7 @@
 import { addedDiff, parseDiff, replacedDiff, type FileDiff } from "../lib/diff";
 import { plural } from "../lib/format";
 import type { IconName } from "../lib/icons";
-import type { Tool } from "./book";
+import type { Ask, Tool } from "./book";
 
 interface Sort {
   verb: string;
@@ -43,6 +43,25 @@ export function shown(tool: Tool, folder: string): Shown {
     diffs,
     facts: factsOf(tool, sort?.verb),
   };
+}
+
+const WISHES: Record<string, string> = {
+  Run: "run a command", Read: "read a file", Edit: "edit a file", Write: "write a file", Delete: "delete a file",
+  Search: "search", Fetch: "use the network", Agent: "start an agent",
+};
+
+export interface Wish extends Shown {
+  wish: string; // "run a command"
+  rest: string | null; // of the input, what is not shown otherwise
+}
+
+/** What an agent asks for, in full. */
+export function wished(ask: Ask, folder: string): Wish {
+  const end = ask.diff ? { ok: true, output: "", diff: ask.diff, exit_code: null, duration_ms: null, denied: false } : null;
+  const tool: Tool = { ...ask, kind: "tool", name: ask.tool, depth: 0, end };
+  const has = shown(tool, folder);
+  const verb = SORTS.find(({ is }) => is.test(plainName(ask.tool)))?.verb ?? "";
+  return { ...has, wish: WISHES[verb] ?? `use ${ask.tool}`, rest: otherInput(tool, has) };
 }
 
 /** The input without what is shown in another way: null where nothing is left to tell. */

@@ -49,7 +49,8 @@ export class NewTurn {
     this.problem = null;
     try {
       const session = await this.#session();
-      const body = { prompt: this.prompt, attachments: this.attachments.refs };
+      const transport = await page.transportOf(session.agent);
+      const body = { prompt: this.prompt, attachments: this.attachments.refs, transport };
       await api.startTurn(session.id, body, this.#keyFor(JSON.stringify([session.id, body])));
       this.#started();
       return session.id;
