@@ -1,11 +1,15 @@
 """`ostler agents` and `ostler doctor`."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
+    from ostler.words import Session
+    from ostler.work import Ostler
     from ostler.work.lines import Line
+    from ostler.work.preflight import Check
     from ostler.work.probe import AgentReport
 
 
@@ -60,25 +64,67 @@ _COLORS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"
 
 
 @click.command(short_help="Say what is installed, logged in and missing.")
-@click.argument("names", nargs=-1, metavar="[AGENT]…", shell_complete=_complete)
+@click.argument("names", nargs=-1, metavar="[AGENT|SESSION]…", shell_complete=_complete)
 @click.option("--json", is_flag=True, help="Print it as JSON.")
 def doctor(names: tuple[str, ...], json: bool) -> None:
     """Say for each agent what is installed, whether it is logged in, and what is missing.
 
-    Nothing is sent anywhere. Of variables only the names are shown.
+    Of a session: whether it can be resumed, and what is in the way. Nothing is sent anywhere. Of variables
+    only the names are shown.
 
     \b
       ostler doctor
       ostler doctor claude
+      ostler doctor k3
     """
-    from ostler.cli.live import print_lines
+    from ostler.cli.live import json_text, print_lines
 
-    reports = _reports(names)
+    agents, sessions = _told_apart(names)
+    reports = _reports(agents) if agents or not sessions else []
+    checked = _checked(sessions) if sessions else []
     if json:
-        _print_json(reports)
+        resumes = [{"session": row, "checks": checks} for row, checks in checked]
+        click.echo(json_text([*reports, *resumes]), nl=False)
         return
     for i, report in enumerate(reports):
         print_lines([*([[]] if i else []), *examined(report)])
+    for i, (row, checks) in enumerate(checked):
+        print_lines([*([[]] if i or reports else []), *resumable(row, checks)])
+
+
+def _told_apart(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Those that name an agent, a model or a profile, and the others: sessions."""
+    from ostler.cli.run import namer
+    from ostler.cli.turns import settings_for
+
+    known = namer(settings_for(None)) if names else bool
+    return tuple(n for n in names if known(n)), tuple(n for n in names if not known(n))
+
+
+def _checked(keys: tuple[str, ...]) -> "list[tuple[Session, tuple[Check, ...]]]":
+    from ostler.cli.sessions import with_ostler
+    from ostler.work.preflight import preflight
+
+    async def look(o: "Ostler") -> "list[tuple[Session, tuple[Check, ...]]]":
+        await o.end_orphaned_turns()
+        return [(row, await preflight(o.setup, row)) for row in map(o.find, keys)]
+
+    return with_ostler(look)
+
+
+def resumable(row: "Session", checks: "Iterable[Check]") -> "list[Line]":
+    """What the doctor says about one session."""
+    from ostler.terminal.safe import one_line
+    from ostler.work.lines import BAD, BOLD, DIM, GOOD, WARN
+
+    marks = {True: ("✓ ", GOOD), False: ("✗ ", BAD), None: ("? ", WARN)}
+    bad = any(check.ok is False for check in checks)
+    lines: list[Line] = [[marks[not bad], (one_line(row.name or row.id), BOLD), (f" · session with {row.agent}", DIM)]]
+    for check in checks:
+        lines.append([("    ", ""), marks[check.ok], (f"{check.name:<13}", DIM), (one_line(check.text, 400), "")])
+        if check.hint and check.ok is False:
+            lines.append([(" " * 19, ""), (one_line(check.hint, 400), DIM)])
+    return lines
 
 
 def examined(report: "AgentReport") -> "list[Line]":

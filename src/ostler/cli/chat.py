@@ -60,15 +60,20 @@ def chat(agent: str | None, verbose: bool, **options: Any) -> int:
         {"--session": options["session"], "--continue": options["resume"], "--name": options["name"]},
         ("--session", "--continue", "--name"),
     )
+    from ostler.cli.live import print_lines
     from ostler.cli.turns import settings_for
+    from ostler.work.lines import continue_line
 
     settings = settings_for(options["folder"])
     with Beside() as beside:
         talk = beside.run(Chat.open(settings, agent, verbose, options))
         try:
-            return _converse(talk, beside)
+            code = _converse(talk, beside)
         finally:
             beside.run(talk.close())
+    if sys.stdin.isatty() and talk.session.last is not None:
+        print_lines([continue_line(talk.session.row.name or talk.session.id)])
+    return code
 
 
 def _converse(talk: "Chat", beside: "Beside") -> int:
@@ -136,7 +141,7 @@ class Chat:
         from ostler.cli.turns import exit_code
 
         access = self._wishes["access"] or self.session.row.access
-        shown = choose_view(json=False, events=False, quiet=False, verbose=self._verbose, access=access, hint=_HINT)
+        shown = choose_view(verbose=self._verbose, access=access, hint=_HINT, talking=True)
         view = asking(self.ostler, self.session, shown, self._typed)
         view.begin(self.session.row.agent)
         try:
@@ -216,12 +221,11 @@ def typed_lines(talk: Chat) -> Iterator[str]:
             try:
                 line = input(PROMPT).strip()
             except EOFError:
-                click.echo()
-                return
+                break
             except KeyboardInterrupt:
-                click.echo()
                 if left:
-                    return
+                    break
+                click.echo()
                 left = True
                 click.echo("ctrl-c again leaves", err=True)
                 continue
@@ -229,6 +233,7 @@ def typed_lines(talk: Chat) -> Iterator[str]:
         if line:
             remember(line)
             yield line
+    click.echo()
 
 
 def _history(talk: Chat) -> Callable[[str], None]:

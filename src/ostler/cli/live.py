@@ -32,8 +32,8 @@ class View(Protocol):
 class PlainView:
     """Lines without control characters, as they become whole: for pipes and logs."""
 
-    def __init__(self, out: TextIO, story: Story) -> None:
-        self.out, self.story = out, story
+    def __init__(self, out: TextIO, story: Story, *, talking: bool = False) -> None:
+        self.out, self.story, self.talking = out, story, talking
 
     def begin(self, agent: str) -> None:
         pass
@@ -42,7 +42,7 @@ class PlainView:
         self._print(self.story.feed(event))
 
     def end(self, envelope: Envelope) -> None:
-        self._print([*self.story.flush(), [], *ending(envelope, diff_of(envelope))])
+        self._print([*self.story.flush(), [], *_last_lines(envelope, self.talking)])
 
     def stop(self) -> None:
         pass
@@ -56,10 +56,12 @@ class PlainView:
 class LiveView:
     """A terminal: finished lines scroll by, below them the line being written and what goes on."""
 
-    def __init__(self, console: "Console", story: Story, *, scroll: bool = True, hint: str = "") -> None:
+    def __init__(
+        self, console: "Console", story: Story, *, scroll: bool = True, hint: str = "", talking: bool = False
+    ) -> None:
         from rich.live import Live
 
-        self.console, self.story, self.scroll = console, story, scroll
+        self.console, self.story, self.scroll, self.talking = console, story, scroll, talking
         self.agent, self.hint = "", hint or "ctrl-c cancels"
         self._since = time.monotonic()
         self._tools_since: dict[str, float] = {}
@@ -86,7 +88,7 @@ class LiveView:
     def end(self, envelope: Envelope) -> None:
         self.stop()
         if self.scroll:
-            self._print([*self.story.flush(), [], *ending(envelope, diff_of(envelope))])
+            self._print([*self.story.flush(), [], *_last_lines(envelope, self.talking)])
 
     def stop(self) -> None:
         self._live.stop()
@@ -123,6 +125,12 @@ class LiveView:
     def _print(self, lines: list[Line]) -> None:
         for line in lines:
             self.console.print(styled(line))
+
+
+def _last_lines(envelope: Envelope, talking: bool) -> list[Line]:
+    """How it ended; who keeps talking need not be told how to go on, but where the next line begins."""
+    lines = ending(envelope, diff_of(envelope))
+    return [*lines[:-1], []] if talking else lines
 
 
 class EventsView:
@@ -178,7 +186,16 @@ class ResultView:
             self.progress.stop()
 
 
-def choose_view(*, json: bool, events: bool, quiet: bool, verbose: bool, access: str = "", hint: str = "") -> View:
+def choose_view(
+    *,
+    json: bool = False,
+    events: bool = False,
+    quiet: bool = False,
+    verbose: bool = False,
+    access: str = "",
+    hint: str = "",
+    talking: bool = False,
+) -> View:
     """The view that the flags and the terminal ask for."""
     home = os.path.expanduser("~")
     if events:
@@ -191,8 +208,8 @@ def choose_view(*, json: bool, events: bool, quiet: bool, verbose: bool, access:
     if sys.stdout.isatty() and not _dumb():
         width = max(20, shutil.get_terminal_size().columns - 1)
         story = Story(access=access, home=home, verbose=verbose, width=width)
-        return LiveView(_console(sys.stdout), story, hint=hint)
-    return PlainView(sys.stdout, Story(access=access, home=home, verbose=verbose))
+        return LiveView(_console(sys.stdout), story, hint=hint, talking=talking)
+    return PlainView(sys.stdout, Story(access=access, home=home, verbose=verbose), talking=talking)
 
 
 def _console(out: TextIO) -> "Console":

@@ -129,7 +129,7 @@ def _check(options: dict[str, Any]) -> None:
 
 
 def _who_and_prompt(settings: "Settings", options: dict[str, Any]) -> tuple[str | None, str | None]:
-    names = _namer(settings)
+    names = namer(settings)
     model = options["model"]
     continuing = bool(options["session"] or options["resume"])
     who, prompt = who_and_prompt(
@@ -144,7 +144,7 @@ def _who_and_prompt(settings: "Settings", options: dict[str, Any]) -> tuple[str 
     return who, prompt
 
 
-def _namer(settings: "Settings") -> Callable[[str], bool]:
+def namer(settings: "Settings") -> Callable[[str], bool]:
     """Whether a word names an agent, a model or a profile."""
     from ostler.agents import agent_for
 

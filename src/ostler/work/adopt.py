@@ -25,7 +25,7 @@ class Found(Conversation, frozen=True, kw_only=True):
 def found(agent: Agent, home: Path, limit: int = 200) -> list[Found]:
     """The newest conversations of an agent, newest first. A file that cannot be understood is left out."""
     taken: dict[str, Found] = {}
-    for used_at, path in sorted(_files(agent, home), reverse=True):
+    for used_at, path in sorted(files_of(agent, home), reverse=True):
         if len(taken) >= limit:
             break
         conversation = _read(agent, path, used_at)
@@ -34,7 +34,7 @@ def found(agent: Agent, home: Path, limit: int = 200) -> list[Found]:
     return list(taken.values())
 
 
-def _files(agent: Agent, home: Path) -> Iterator[tuple[float, str]]:
+def files_of(agent: Agent, home: Path) -> Iterator[tuple[float, str]]:
     """Regular files that match the agent's patterns, with their times."""
     for pattern in agent.conversations:
         try:

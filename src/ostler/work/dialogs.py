@@ -74,6 +74,10 @@ class Dialogs:
         finally:
             await cancel_all(waits)
 
+    def holds(self, session: str) -> bool:
+        """Whether a process is at work on this session's conversation."""
+        return session in self._live and self._live[session][1].usable
+
     def running(self, turn: str) -> LiveDialog:
         """The dialog that carries this turn. Raises not_found."""
         for _, dialog in self._live.values():

@@ -19,6 +19,7 @@ from ostler.words import Access, AnyEvent, Attachment, Envelope, Limits, Notice,
 from ostler.work.artifacts import Recording
 from ostler.work.carry import Attempt
 from ostler.work.environment import secrets as secret_values
+from ostler.work.preflight import check_resume
 from ostler.work.prepare import check_prompt, prepare, server_of
 from ostler.work.turn import TurnRun, name_and_model, new_row
 from ostler.work.wishes import Wishes, conversation_of, turn_of
@@ -172,7 +173,11 @@ class LiveSession:
         """The turn, ready to be carried. Raises OstlerError for all that cannot work; writes nothing."""
         check_prompt(wishes.prompt)
         self.ostler.start_warden()
-        return await self._first_attempt(turn_of(wishes, self.row, self.ostler.settings))
+        turn = turn_of(wishes, self.row, self.ostler.settings)
+        self._check_server(turn)
+        if turn.resume and not self.ostler.dialogs.holds(self.id):
+            await check_resume(self.ostler.setup, self.row, turn, explicit=wishes.access is not None)
+        return await self._first_attempt(turn)
 
     async def carry(
         self, prepared: Prepared, *, wait: bool = False, record: Recording | None = None
@@ -269,7 +274,6 @@ class LiveSession:
     async def _first_attempt(self, turn: Turn) -> Prepared:
         """The first agent of the list that is there at all."""
         setup = self.ostler.setup
-        self._check_server(turn)
         try:
             return Prepared(attempt=await prepare(setup, turn), fallback=turn.fallback)
         except OstlerError as error:

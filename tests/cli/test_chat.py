@@ -1,0 +1,234 @@
+"""`ostler chat` as a person meets it: a real terminal, a real process that stays, asks, Ctrl-C."""
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.in_pty import InPty
+
+ASK = '[[ask:{"tool": "shell", "input": {"command": "touch made"}, "options": ["allow_once", "allow_always", "reject_once"], "then": [{"run": "touch made"}]}]] [[say:so it is]]'  # noqa: E501
+QUESTION = b"  [a]llow  [d]eny  al[w]ays  [v]iew ? "
+
+Chat = Callable[..., InPty]
+
+
+@pytest.fixture
+def chat(shell: Any) -> Iterator[Chat]:
+    """Starts `ostler …` in a terminal."""
+    started: list[InPty] = []
+
+    def start(*args: str, **env: str) -> InPty:
+        started.append(InPty(list(args), cwd=shell.folder, env={**shell.environ, **env}, cols=200))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.close()
+
+
+def say(pty: InPty, line: str) -> None:
+    pty.until(b"> ")
+    pty.type(line.encode() + b"\r")
+
+
+def test_turns_of_one_process_and_the_way_out(chat: Chat, shell: Any) -> None:
+    pty = chat("chat", "script", "--name", "talk")
+    pids = []
+    for n in range(2):
+        say(pty, f"[[run:echo pid-$PPID-end]] [[say:turn {n}]]")
+        pids.append(pty.until(b"-end").rpartition(b"pid-")[2])
+        pty.until(f"turn {n}".encode())
+        pty.until("✓ done".encode())
+    assert len(set(pids)) == 1
+    say(pty, "/exit")
+    assert pty.end() == 0
+    assert b"ostler run --session talk" in pty.seen
+    assert pty.in_order()
+    assert "turn 1" in shell("show", "talk").stdout
+
+
+@pytest.mark.parametrize(
+    ("keys", "said", "made"),
+    [
+        ([b"a\r"], "allowed", True),
+        ([b"\r", b"x\r", b"allow it\r", b"always\r"], "always allowed", True),
+        ([b"yes\r", b"d not now\r"], "denied", False),
+    ],
+)
+def test_an_ask_is_answered_by_a_word_never_by_enter(
+    chat: Chat, shell: Any, keys: list[bytes], said: str, made: bool
+) -> None:
+    pty = chat("chat", "script", "--access", "write")
+    say(pty, ASK)
+    pty.until(b" asks: touch made")
+    for key in keys:
+        pty.until(QUESTION)
+        assert not (shell.folder / "made").exists()
+        pty.type(key)
+    pty.until(said.encode())
+    pty.until(b" by you")
+    pty.until(b"so it is")
+    assert (shell.folder / "made").exists() is made
+    say(pty, "/exit")
+    assert pty.end() == 0
+
+
+def test_what_was_typed_before_a_question_is_no_answer(chat: Chat, shell: Any) -> None:
+    gate = shell.folder / "gate"
+    pty = chat("run", "--dialog", "script", f"[[say:begun]] [[wait_for:{gate}]] {ASK}", "--access", "write")
+    pty.until(b"begun")
+    pty.type(b"a\r")
+    gate.touch()
+    pty.until(QUESTION)
+    pty.type(b"d\r")
+    pty.until(b"denied")
+    pty.until(b" by you")
+    assert pty.end() == 0
+    assert not (shell.folder / "made").exists()
+
+
+def test_view_shows_all_of_it_without_control_characters(chat: Chat) -> None:
+    pty = chat("chat", "script", "--access", "write")
+    diff = "+".join(f"row {n}\\n" for n in range(40))
+    say(pty, f'[[ask:{{"tool": "edit", "input": {{"file_path": "a\\u001b]0;x"}}, "diff": "+{diff}"}}]]')
+    assert b"row 39" not in pty.until(b"  [a]llow  [d]eny  [v]iew ? ")
+    pty.type(b"v\r")
+    shown = pty.until(b"row 39")
+    assert b"\x1b]0" not in shown and b"u001b]0;x" in shown
+    pty.until(b"[v]iew ? ")
+    pty.type(b"d\r")
+    pty.until(b"denied")
+    pty.until(b" by you")
+
+
+def test_an_answer_from_another_shell_takes_the_question_away(chat: Chat, shell: Any) -> None:
+    pty = chat("chat", "script", "--access", "write", "--name", "talk")
+    say(pty, ASK)
+    pty.until(QUESTION)
+    listed = shell("answer", "talk").stdout
+    assert listed.splitlines()[0] == "? shell asks: touch made" and "allow, deny, always" in listed
+    assert shell("answer", "talk", "allow").returncode == 0
+    pty.until(b"so it is")
+    assert (shell.folder / "made").exists()
+    say(pty, "[[say:and on]]")
+    pty.until(b"and on")
+    say(pty, "/exit")
+    assert pty.end() == 0
+
+
+def test_ctrl_c_interrupts_the_turn_not_the_process(chat: Chat) -> None:
+    pty = chat("chat", "script")
+    say(pty, "[[run:echo pid-$PPID-end]]")
+    pid = pty.until(b"-end").rpartition(b"pid-")[2]
+    say(pty, "[[say:begun]] [[never_end]]")
+    pty.until(b"begun")
+    pty.type(b"\x03")
+    pty.until(b"cancelled")
+    say(pty, "[[run:echo pid-$PPID-end]]")
+    assert pty.until(b"-end").rpartition(b"pid-")[2] == pid
+    pty.until(b"> ")
+    pty.type(b"\x03")
+    pty.until(b"ctrl-c again leaves")
+    pty.until(b"> ")
+    pty.type(b"\x03")
+    assert pty.end() == 0
+    assert pty.in_order()
+
+
+def test_ctrl_c_at_a_question_ends_the_turn(chat: Chat, shell: Any) -> None:
+    pty = chat("chat", "script", "--access", "write")
+    say(pty, ASK)
+    pty.until(QUESTION)
+    pty.type(b"\x03")
+    pty.until(b"cancelled")
+    pty.until(b"> ")
+    pty.type(b"\x04")
+    assert pty.end() == 0
+    assert not (shell.folder / "made").exists()
+
+
+def test_commands(chat: Chat) -> None:
+    pty = chat("chat", "script")
+    say(pty, "/model other-1")
+    pty.until(b"model other-1, from the next prompt on")
+    say(pty, "/access write")
+    pty.until(b"access write, from the next prompt on")
+    say(pty, "[[echo:access]] [[echo:model]]")
+    pty.until("● script · other-1".encode())
+    pty.until(b"write\r\n")
+    say(pty, "/access everything")
+    pty.until(b"/access what?")
+    say(pty, "/frob")
+    pty.until(b"there is no command /frob")
+    say(pty, "//frob [[echo:prompt]]")
+    pty.until(b"/frob [[echo:prompt]]\r\n")
+    pty.until(b"/frob [[echo:prompt]]\r\n")
+    say(pty, "/help")
+    pty.until(b"/steer TEXT")
+
+
+def test_history_is_private_and_without_secrets(chat: Chat, shell: Any) -> None:
+    secret = "sk-test-0123456789abcdefghij"
+    pty = chat("chat", "script", OPENAI_API_KEY=secret)
+    say(pty, f"[[say:hi]] {secret}")
+    pty.until("✓ done".encode())
+    say(pty, "/exit")
+    assert pty.end() == 0
+    path = Path(shell.home) / ".local/state/ostler/chat_history"
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    text = path.read_text()
+    assert "[[say:hi]]" in text and secret not in text
+    again = chat("chat", "script")
+    again.until(b"> ")
+    again.type(b"\x1b[A\x1b[A\r")
+    again.until(b"hi\r\n")
+
+
+def test_a_line_typed_while_it_works_is_the_next_prompt(chat: Chat, shell: Any) -> None:
+    gate = shell.folder / "gate"
+    pty = chat("chat", "script")
+    say(pty, f"[[say:begun]] [[wait_for:{gate}]]")
+    pty.until(b"begun")
+    pty.type(b"/steer hurry\r")
+    pty.until(b"takes no words while it works")
+    pty.type(b"[[say:the next one]]\r")
+    pty.until(b"[[say:the next one]]")
+    gate.touch()
+    pty.until("✓ done".encode())
+    pty.until(b"the next one\r\n")
+    pty.until("✓ done".encode())
+
+
+def test_lines_of_a_pipe_are_prompts(shell: Any) -> None:
+    ran = shell("chat", "script", stdin=b"[[say:one]]\n\n[[fail:it broke]]\n[[history]]\n")
+    assert ran.returncode == 1
+    assert [line for line in ran.stdout.splitlines() if line in ("one", "[[say:one]]", "[[fail:it broke]]")] == [
+        "one",
+        "[[say:one]]",
+        "[[fail:it broke]]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "complaint"),
+    [
+        (("nobody",), 2, "nobody"),
+        (("script", "--session", "nope"), 2, "no session is called 'nope'"),
+        (("script", "--session", "a", "--continue"), 2, "contradict"),
+        (("script", "--folder", "/nowhere"), 2, "no such folder"),
+    ],
+)
+def test_what_cannot_begin_is_told(shell: Any, args: tuple[str, ...], code: int, complaint: str) -> None:
+    ran = shell("chat", *args)
+    assert (ran.returncode, ran.stdout) == (code, "")
+    assert complaint in ran.stderr
+
+
+def test_an_agent_without_dialogs(shell: Any) -> None:
+    ran = shell("chat", "cursor", env={"OSTLER_ONLY": ""})
+    assert ran.returncode == 2
+    assert "holds no dialogs" in ran.stderr
