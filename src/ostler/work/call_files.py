@@ -28,13 +28,11 @@ class CallFiles:
         """The text from `line` on, `limit` lines of it. Raises denied, not_found, bad_request."""
         first, limit = max(1, _count(params, "line") or 1) - 1, _count(params, "limit")
         path = self._beneath(params)
-        with open(open_beneath(self.turn.folder, path), "rb") as file:
-            found = os.fstat(file.fileno())
-            if stat.S_ISDIR(found.st_mode):
-                raise OstlerError("bad_request", f"{path} is a folder")
-            data = file.read(FILE_LIMIT + 1) if found.st_size <= FILE_LIMIT else None
-        if data is None or len(data) > FILE_LIMIT:
-            raise OstlerError("bad_request", f"{path} has more than {FILE_LIMIT:,} bytes", "Search it, or read a part")
+        fd = open_beneath(self.turn.folder, path)
+        try:
+            data = _content(fd, path)
+        finally:
+            os.close(fd)
         return {"content": _lines(data, first, limit).decode("utf-8", "replace")}
 
     def write(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -153,6 +151,19 @@ def _write_new(name: str, parent: int, data: bytes, old: os.stat_result | None) 
         if old is not None:
             os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode) & 0o777)
         file.write(data)
+
+
+def _content(fd: int, path: str) -> bytes:
+    found = os.fstat(fd)
+    if stat.S_ISDIR(found.st_mode):
+        raise OstlerError("bad_request", f"{path} is a folder")
+    parts, size = [], 0
+    while found.st_size <= FILE_LIMIT and size <= FILE_LIMIT:
+        parts.append(os.read(fd, 1 << 20))
+        size += len(parts[-1])
+        if not parts[-1]:
+            return b"".join(parts)
+    raise OstlerError("bad_request", f"{path} has more than {FILE_LIMIT:,} bytes", "Search it, or read a part")
 
 
 def _lines(data: bytes, first: int, limit: int | None) -> bytes:

@@ -33,10 +33,10 @@ class ShownTerminals:
         self._turn = turn, redactor
         self._over.clear()
 
-    async def told(self, params: dict[str, Any]) -> None:
+    async def told(self, id: str, params: dict[str, Any]) -> None:
         """One word of the agent about one of them; what makes no sense is dropped."""
-        id, what = params.get("terminal_id"), params.get("what")
-        if not isinstance(id, str) or not id or id in self._over:
+        what = params.get("what")
+        if not id or id in self._over:
             return
         shown = self._live.get(id) or await self._open(id)
         if shown is None:

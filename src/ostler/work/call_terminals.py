@@ -69,8 +69,9 @@ class CallTerminals:
 
     async def show(self, params: Params) -> None:
         """A word about a terminal of the agent's own."""
-        if params.get("terminal_id") not in self._known:
-            await self._shown.told(params)
+        id = params.get("terminal_id")
+        if isinstance(id, str) and id not in self._known:
+            await self._shown.told(id, params)
 
     # -- calls
 
