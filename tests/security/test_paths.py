@@ -182,9 +182,9 @@ def test_no_escape_while_links_are_turned_around(flipped: Path) -> None:
     files = files_of(flipped)
     outcomes: dict[str, int] = {}
     for number in range(TRIES):
-        path = ("dir/secret", "file")[number % 2]
+        path = ("dir/secret", "file")[number % 2 ^ number % 20 // 10]
         try:
-            if number % 5 < 3:
+            if number % 10 < 9:
                 outcome = files.read({"path": path})["content"]
             else:
                 files.write({"path": path, "content": "mine"})
