@@ -4,8 +4,9 @@ import { age, bytes, clockTime, cost, count, duration, plural, running, short, u
 import { ofSession, titleOf } from "../src/lib/marks";
 import { grouped } from "../src/sessions/filter";
 import { readiness } from "../src/start/readiness";
-import { otherInput, plainOutput, shown } from "../src/journal/tools";
-import type { Tool } from "../src/journal/book";
+import { outcome } from "../src/journal/asks";
+import { otherInput, plainOutput, shown, wished } from "../src/journal/tools";
+import type { Ask, Tool } from "../src/journal/book";
 import type { AgentReport, SessionView, TurnView } from "../src/words";
 
 const session = (id: string, more: Partial<SessionView> = {}): SessionView =>
@@ -76,4 +77,25 @@ test("an agent that cannot take a turn says what to do", () => {
   assert.deepEqual(readiness(report({ installed: false }), null).code, "npm i x");
   assert.equal(readiness(report({ login: "no" }), null).ready, false);
   assert.equal(readiness(report({ installed: false }), "script").ready, true);
+});
+
+const ask = (more: Partial<Ask>): Ask =>
+  ({ kind: "ask", key: "1", seq: 1, at: 0, turn: "t", quiet: false, id: "1", tool: "Bash", title: "", input: null, diff: "", files: [], options: [], reason: "", expires: null, answer: null, ...more }) as Ask;
+
+test("what is asked for is shown whole, and once", () => {
+  const run = wished(ask({ input: { command: "make\nrm -rf build", timeout: 5 }, title: "make" }), "/src");
+  assert.deepEqual([run.wish, run.command, run.rest], ["run a command", "make\nrm -rf build", "timeout: 5"]);
+  const edit = wished(ask({ tool: "Edit", input: { file_path: "/src/a.py" }, diff: "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\n+y\n" }), "/src");
+  assert.deepEqual([edit.wish, edit.diffs.map((diff) => diff.path), edit.rest], ["edit a file", ["a.py"], null]);
+  const other = wished(ask({ tool: "mcp__db__drop", input: { table: "users" } }), "/src");
+  assert.deepEqual([other.wish, other.rest], ["use mcp__db__drop", "table: users"]);
+});
+
+test("how an ask was answered, and by whom", () => {
+  const words = (option: string, by: string) => Object.values(outcome({ option, by }, "Ana")).join("");
+  assert.equal(words("allow_once", "Ana"), "trueAllowed by you");
+  assert.equal(words("allow_always", "Bo"), "trueAllowed for this session by Bo");
+  assert.equal(words("reject_once", "rule 2"), "falseDenied by rule 2");
+  assert.equal(words("reject_once", "time limit"), "falseDenied: nobody answered in time");
+  assert.equal(words("cancelled", "cancelled"), "falseNot answered (the turn was ended)");
 });

@@ -61,7 +61,9 @@ export function wished(ask: Ask, folder: string): Wish {
   const tool: Tool = { ...ask, kind: "tool", name: ask.tool, depth: 0, end };
   const has = shown(tool, folder);
   const verb = SORTS.find(({ is }) => is.test(plainName(ask.tool)))?.verb ?? "";
-  return { ...has, wish: WISHES[verb] ?? `use ${ask.tool}`, rest: otherInput(tool, has) };
+  const paths = new Set(has.diffs.map((diff) => diff.path)); // stand above their diffs
+  const rest = (otherInput(tool, has) ?? "").split("\n").filter((line) => !paths.has(within(line.replace(/^(file_)?path: /, ""), folder)));
+  return { ...has, wish: WISHES[verb] ?? `use ${ask.tool}`, rest: rest.join("\n") || null };
 }
 
 /** The input without what is shown in another way: null where nothing is left to tell. */
