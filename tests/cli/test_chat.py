@@ -95,6 +95,7 @@ def test_view_shows_all_of_it_without_control_characters(chat: Chat) -> None:
     pty = chat("chat", "script", "--access", "write")
     diff = "+".join(f"row {n}\\n" for n in range(40))
     say(pty, f'[[ask:{{"tool": "edit", "input": {{"file_path": "a\\u001b]0;x"}}, "diff": "+{diff}"}}]]')
+    pty.until(b" asks: ")
     assert b"row 39" not in pty.until(b"  [a]llow  [d]eny  [v]iew ? ")
     pty.type(b"v\r")
     shown = pty.until(b"row 39")
@@ -125,7 +126,7 @@ def test_ctrl_c_interrupts_the_turn_not_the_process(chat: Chat) -> None:
     say(pty, "[[run:echo pid-$PPID-end]]")
     pid = pty.until(b"-end").rpartition(b"pid-")[2]
     say(pty, "[[say:begun]] [[never_end]]")
-    pty.until(b"begun")
+    pty.until(b"begun\r\n")
     pty.type(b"\x03")
     pty.until(b"cancelled")
     say(pty, "[[run:echo pid-$PPID-end]]")
@@ -158,7 +159,7 @@ def test_commands(chat: Chat) -> None:
     say(pty, "/access write")
     pty.until(b"access write, from the next prompt on")
     say(pty, "[[echo:access]] [[echo:model]]")
-    pty.until("● script · other-1".encode())
+    pty.until("· other-1 · ".encode())
     pty.until(b"write\r\n")
     say(pty, "/access everything")
     pty.until(b"/access what?")
@@ -192,7 +193,7 @@ def test_a_line_typed_while_it_works_is_the_next_prompt(chat: Chat, shell: Any) 
     gate = shell.folder / "gate"
     pty = chat("chat", "script")
     say(pty, f"[[say:begun]] [[wait_for:{gate}]]")
-    pty.until(b"begun")
+    pty.until(b"begun\r\n")
     pty.type(b"/steer hurry\r")
     pty.until(b"takes no words while it works")
     pty.type(b"[[say:the next one]]\r")
@@ -228,7 +229,8 @@ def test_what_cannot_begin_is_told(shell: Any, args: tuple[str, ...], code: int,
     assert complaint in ran.stderr
 
 
-def test_an_agent_without_dialogs(shell: Any) -> None:
-    ran = shell("chat", "cursor", env={"OSTLER_ONLY": ""})
+def test_a_session_of_commands_is_no_conversation(shell: Any) -> None:
+    shell("exec", "--name", "built", "--", "true")
+    ran = shell("chat", "--session", "built")
     assert ran.returncode == 2
-    assert "holds no dialogs" in ran.stderr
+    assert "nobody to talk with" in ran.stderr

@@ -123,6 +123,8 @@ class Chat:
                 resume_last=options["resume"],
                 **wishes,
             )
+            if session.row.agent not in AGENTS:
+                raise OstlerError("bad_request", f"session {session.id} ran commands: there is nobody to talk with")
             server = server_of(o.setup, AGENTS[session.row.agent])
             if server.dialog is None:
                 able = ", ".join(a.name for a in AGENTS.values() if a.dialog)
