@@ -152,4 +152,4 @@ async def test_what_is_no_text_is_not_written(folder: Path, content: Any) -> Non
 
 async def test_without_terminals_none_are_served(folder: Path) -> None:
     for name in ("terminal_create", "terminal_output", "terminal_wait", "terminal_kill", "terminal_release"):
-        assert await refused(folder, name, None, "full", command="true") == "unsupported"  # type: ignore[arg-type]
+        assert await refused(folder, name, None, "full", command="true") == "unsupported"
