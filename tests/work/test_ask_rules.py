@@ -121,7 +121,7 @@ def test_any_pattern_stays_beneath_the_folder_unless_it_is_absolute() -> None:
     assert ruled(edit("../a"), AskRule(answer="allow", path="*"))[0] == "ask"
     assert ruled(edit("/etc/hosts"), AskRule(answer="allow", path="*"))[0] == "ask"
     assert ruled(edit("/etc/hosts"), AskRule(answer="allow", path="/etc/*"))[0] == "allow"
-    assert ruled(edit("/etc/../root/x"), AskRule(answer="allow", path="/etc/*"))[0] == "ask"
+    assert ruled(edit("/etc/../home/x"), AskRule(answer="allow", path="/etc/*"))[0] == "ask"
 
 
 def test_one_path_is_enough_to_deny() -> None:
