@@ -196,6 +196,7 @@ async def test_report_of_an_installed_agent(tmp_path: Path) -> None:
         keys_set=("CLAW_API_KEY",),
         withheld=("GITHUB_TOKEN",),
         abilities=probes.abilities(CLAW),
+        dialog=True,
     )
 
 
