@@ -102,11 +102,15 @@ def _told_apart(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...
 
 
 def _checked(keys: tuple[str, ...]) -> "list[tuple[Session, tuple[Check, ...]]]":
+    from ostler.agents import agent_for
     from ostler.cli.sessions import with_ostler
     from ostler.work.preflight import preflight
 
     async def look(o: "Ostler") -> "list[tuple[Session, tuple[Check, ...]]]":
         await o.end_orphaned_turns()
+        for key in keys:
+            if not o.store.find(key):
+                agent_for(key, o.settings.models)  # says which names there are
         return [(row, await preflight(o.setup, row)) for row in map(o.find, keys)]
 
     return with_ostler(look)
