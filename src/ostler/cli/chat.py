@@ -69,6 +69,8 @@ def chat(agent: str | None, verbose: bool, **options: Any) -> int:
         talk = beside.run(Chat.open(settings, agent, verbose, options))
         try:
             code = _converse(talk, beside)
+        except KeyboardInterrupt:  # between two lines: it leaves as well
+            code = 0 if sys.stdin.isatty() else 130
         finally:
             beside.run(talk.close())
     if sys.stdin.isatty() and talk.session.last is not None:
