@@ -164,14 +164,14 @@ def test_a_turn_is_started_in_the_page_and_watched(visit: Visit, server: Scripte
     new.locator("summary").click()
     expect(new.locator(".ln.add")).to_contain_text("SIZE = 20")
     run = journal.locator(".tool", has_text="exit 3")
-    expect(run.locator(".output")).to_have_text("checked-42"), "what failed is shown at once"
+    expect(run.locator(".output")).to_have_text("checked-42")  # what failed is shown at once
     expect(said(page).last).to_contain_text("notes.txt")
     expect(envelope).to_contain_text("41.2k in")
     expect(envelope).to_contain_text("2.9k out")
     expect(envelope).to_contain_text("$0.17")
     expect(envelope).to_contain_text("proof: result")
     envelope.get_by_text("details").click()
-    expect(envelope.locator(".pairs")).to_contain_text("codex, served by script")
+    expect(envelope.locator(".pairs")).to_contain_text("served by script")
     expect(envelope.locator(".pairs")).to_contain_text("budget.py")
     expect(page.locator(".session[aria-current]")).to_contain_text("$0.17")
     assert (server.folder / "budget.py").read_text() == "SIZE = 20\n"
@@ -319,7 +319,7 @@ def test_everything_has_a_key(visit: Visit) -> None:
     keys.press("c")
     expect(page.locator("#next")).to_be_focused()
     keys.type("n ? g g")
-    expect(page.locator("#next")).to_have_value("n ? g g"), "in a field letters are letters"
+    expect(page.locator("#next")).to_have_value("n ? g g")  # in a field letters are letters
     keys.press("Escape")
     keys.press("?")
     expect(page.get_by_role("dialog", name="Keys")).to_contain_text("Grid of all live terminals")

@@ -142,7 +142,7 @@ def test_no_attack_runs_anywhere_in_the_page(visit: Visit, policy: bool) -> None
         page.locator(f".entry[data-kind={kind}]").first.scroll_into_view_if_needed()
         page.evaluate(LOOK_AT_ALL)
     expect(page.locator(FORBIDDEN)).to_have_count(0)
-    expect(page.locator(".entry[data-kind=text] a", has_text="good link")).to_have_count(2), "harmless ones stay links"
+    expect(page.locator(".entry[data-kind=text] a", has_text="good link")).to_have_count(2)  # harmless ones stay links
     expect(page.locator(".entry[data-kind=text]", has_text="<Button>").locator("sub")).to_have_text(["2", "2"])
     assert {target.split(":")[0] for target in page.evaluate(TARGETS)} == {"http"}
     for words in page.locator(".entry[data-kind=text]").get_by_text("press me").all():
