@@ -10,7 +10,7 @@ PAGE := src/ostler/server/page/index.html
 PAGE_SOURCES := $(shell find web \( -name node_modules -o -path web/test \) -prune -o -type f -print)
 PYTEST = $(BIN)/python -m pytest --durations=15
 
-.PHONY: run test test-real check page tables deps bench clean lock
+.PHONY: run test test-real check page pictures tables deps bench clean lock
 
 run: $(VENV)/.ready $(PAGE)
 	@$(BIN)/python examples/serve.py
@@ -27,6 +27,10 @@ check: $(VENV)/.ready web/node_modules/.ready
 
 # The page of the server, from web/. Quick when nothing changed.
 page: $(PAGE)
+
+# The pictures of docs/images, taken anew: they want to be looked at.
+pictures: $(VENV)/.ready $(PAGE)
+	@$(BIN)/python docs/pictures.py
 
 # The generated tables of README.md and docs/.
 tables: $(VENV)/.ready

@@ -147,10 +147,15 @@ async def test_a_hook_that_ends_in_time_is_not_leaked(spawn, tmp_path):
     assert (tmp_path / "done").exists()
 
 
+def runs(seconds: int) -> str:
+    """Shell words that wait until the last child has become that sleep: before, it still has the shell's name."""
+    return f"""until tr '\\0' ' ' </proc/$!/cmdline | grep -q '^sleep {seconds} '; do :; done;"""
+
+
 @pytest.mark.parametrize("lists", [True, False], ids=["kernel lists children", "kernel does not"])
 async def test_a_grandchild_that_stays_is_named_and_killed(spawn, mark, monkeypatch, lists):
     monkeypatch.setattr(tree, "LISTS", lists and tree.LISTS)
-    process = await spawn("sh", "-c", "sleep 613 & setsid sleep 614 & exit 3")
+    process = await spawn("sh", "-c", f"sleep 613 & {runs(613)} setsid sleep 614 & {runs(614)} exit 3")
     assert await process.wait() == Exit(code=3)
     leaked = await process.sweep(0.1)
     assert sorted(name.split(" ", 1)[1] for name in leaked) == ["sleep 613", "sleep 614"]
@@ -160,7 +165,7 @@ async def test_a_grandchild_that_stays_is_named_and_killed(spawn, mark, monkeypa
 
 async def test_sweeping_one_turn_leaves_another_alone(warden, env):
     busy = await warden.spawn(["sh", "-c", "sleep 600 & setsid sleep 600 & wait"], cwd="/", env=env, mark="test-busy")
-    quick = await warden.spawn(["sh", "-c", "setsid sleep 615 &"], cwd="/", env=env, mark="test-quick")
+    quick = await warden.spawn(["sh", "-c", f"setsid sleep 615 & {runs(615)}"], cwd="/", env=env, mark="test-quick")
     await quick.wait()
     assert [name.split(" ", 1)[1] for name in await quick.sweep(0.1)] == ["sleep 615"]
     assert len(tree.marked("test-busy")) == 3
@@ -170,7 +175,7 @@ async def test_sweeping_one_turn_leaves_another_alone(warden, env):
 
 
 async def test_a_grandchild_that_holds_stdout_gives_it_back(spawn, read_all):
-    process = await spawn("sh", "-c", "echo result; sleep 616 &")
+    process = await spawn("sh", "-c", f"echo result; sleep 616 & {runs(616)}")
     await process.wait()
     reading = asyncio.create_task(read_all(process.stdout_fd))
     assert [name.split(" ", 1)[1] for name in await process.sweep(0.1)] == ["sleep 616"]

@@ -30,7 +30,7 @@ from ostler.terminal.viewing import (
     said,
 )
 from ostler.words import Exit
-from terminal.watching import ANN, BOB, LIMIT, Glass, Source, eventually, row
+from terminal.watching import ANN, BOB, LIMIT, Glass, Source, eventually, room, row
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -168,7 +168,7 @@ async def test_a_sequence_without_end(screens: Screens) -> None:
     terminal.output(b"before\r\n\x1b]2;")
     for _ in range(40):
         terminal.output(b"x" * 40_000)
-        await asyncio.sleep(0)
+        await room(terminal)
     within = Glass(terminal)
     await within.shows("before")
     terminal.output(b"\x07after")

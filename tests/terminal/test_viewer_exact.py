@@ -15,7 +15,7 @@ from ostler.terminal.live import Terminal
 from ostler.terminal.screen import Screens
 from ostler.terminal.viewing import Refresh, Resize
 from ostler.words import Exit
-from terminal.watching import ANN, Glass, Reader, Source, row
+from terminal.watching import ANN, Glass, Reader, Source, room, row
 
 PIECES = [
     b"word ",
@@ -78,6 +78,7 @@ class Play:
                     piece = self.turned() if PIECES[number] == b"other screen" else PIECES[number]
                     cut = len(piece) * percent // 100
                     self.terminal.output(piece[:cut])
+                    await room(self.terminal)
                     await asyncio.sleep(0)
                     self.terminal.output(piece[cut:])
             case "resize", (cols, rows):

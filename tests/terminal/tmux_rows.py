@@ -3,6 +3,7 @@
 import os
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 MARK = "ostler-test-end"
@@ -22,7 +23,7 @@ def tmux_rows(file: Path, cols: int, rows: int, folder: Path) -> list[str]:
         return subprocess.run([*tmux, *args], env=env, check=True, capture_output=True, text=True, timeout=30).stdout
 
     size = ("-x", str(cols), "-y", str(rows))
-    run("new-session", "-d", *size, "sh", "-c", PANE, "sh", str(file))
+    begin(lambda: run("new-session", "-d", *size, "sh", "-c", PANE, "sh", str(file)))
     try:
         until = time.monotonic() + 30
         while run("display-message", "-p", "#{pane_title}").strip() != MARK:
@@ -31,3 +32,15 @@ def tmux_rows(file: Path, cols: int, rows: int, folder: Path) -> list[str]:
         return [row.rstrip() for row in run("capture-pane", "-p").split("\n")[:rows]]
     finally:
         run("kill-server")
+
+
+def begin(start: Callable[[], str], tries: int = 3) -> None:
+    """On a busy machine tmux now and then loses the server that it has just started."""
+    for left in reversed(range(tries)):
+        try:
+            start()
+            return
+        except subprocess.CalledProcessError as error:
+            if not left:
+                raise AssertionError(error.stderr) from error
+            time.sleep(0.2)

@@ -211,6 +211,12 @@ class Reader:
         return tuple(self.rows.get(y, "") for y in range(self.size[1]))
 
 
+async def room(terminal: Terminal) -> None:
+    """What a source waits for: a screen that was overtaken by the log has missed something."""
+    while terminal.crowded:
+        await asyncio.sleep(0.001)
+
+
 async def eventually(condition: Callable[[], Any]) -> None:
     """For what no event tells."""
     async with asyncio.timeout(LIMIT):

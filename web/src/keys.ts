@@ -7,7 +7,8 @@ export interface Key {
   group: "Go" | "Turns" | "Terminal" | "Page";
   run: (event: KeyboardEvent | null) => void;
   when?: () => boolean;
-  /** Also while a field or a terminal has the focus (chords; a plain letter belongs to the field). */
+  /** Also while a field or a terminal has the focus (chords; a plain letter belongs to the field). Outside macOS
+   *  mod is Ctrl, and Ctrl with a letter belongs to the program in a terminal: there it needs Shift as well. */
   everywhere?: boolean;
   /** Not listed in the palette (it needs the key itself, or makes no sense there). */
   unlisted?: boolean;
@@ -67,6 +68,11 @@ export function ownsKeys(target: EventTarget | null): boolean {
   return target.isContentEditable || target.closest("input, textarea, select, [data-owns-keys]") !== null;
 }
 
+/** True in the screen of a terminal, where keys go to a program. */
+function inProgram(target: EventTarget | null): boolean {
+  return target instanceof Element && target.closest(".term") !== null;
+}
+
 function pressed(event: KeyboardEvent): string {
   const key = event.key === "Escape" ? "esc" : event.key.toLowerCase();
   const letter = event.key.length === 1;
@@ -82,6 +88,7 @@ function heard(event: KeyboardEvent): void {
   if (event.isComposing || event.key === "Shift" || event.key === "Control" || event.key === "Meta") return;
   const press = pressed(event);
   const inField = ownsKeys(event.target);
+  if (inProgram(event.target) && !mac && press.startsWith("mod+")) return;
   const chain = first !== null && event.timeStamp - first.at < CHAIN && !inField ? `${first.key} ${press}` : null;
   first = null;
   const found = match(chain, inField) ?? match(press, inField);

@@ -2,9 +2,12 @@
 
 from collections.abc import AsyncIterator
 
+from msgspec import structs
+
 from ostler.terminal.lease import Author
 from ostler.terminal.screen import Screens
 from ostler.terminal.screen_words import Snapshot
+from ostler.terminal.shot import shot_of
 from ostler.terminal.viewing import Frame, Gone, Hello, Rights, Shown, told
 from ostler.words import TerminalRow
 from ostler.work.terminal_files import kept_screen, recorded_text
@@ -47,14 +50,6 @@ class EndedViewing:
         self._frames.clear()
 
 
-def shown(snapshot: Snapshot) -> Shown:
-    return Shown(
-        offset=snapshot.offset,
-        cols=snapshot.cols,
-        rows=snapshot.rows,
-        vt=snapshot.vt.decode("utf-8", "replace"),
-        title=snapshot.title,
-        cwd=snapshot.cwd,
-        progress=snapshot.progress,
-        alternate=snapshot.modes.alternate,
-    )
+def shown(last: Snapshot) -> Shown:
+    """A last screen: nothing follows that could complete half a character at its end."""
+    return structs.replace(shot_of(last, resizes=0, history=True).shown, offset=last.offset)

@@ -31,11 +31,12 @@ class TurnTerminal:
 
     def __init__(self, ostler: "Ostler", session: Session, turn: Turn, redactor: Redactor) -> None:
         store = ostler.store
+        counted = store.session(session.id) or session  # with this turn, whenever `session` was read
         self._ostler = ostler
         self._row = TerminalRow(
             id=new_terminal_id(lambda id: store.terminal(id) is not None),
             session=session.id,
-            name=f"turn {session.turns + 1}",
+            name=f"turn {max(1, counted.turns)}",
             source="turn",
             cols=COLS,
             rows=ROWS,

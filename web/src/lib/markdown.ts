@@ -3,10 +3,21 @@
 import DOMPurify from "dompurify";
 import { Marked } from "marked";
 
-const marked = new Marked({ gfm: true, breaks: false, async: false });
+const PLAIN = /&#60;(\/?(?:b|br|code|del|em|i|kbd|li|ol|p|s|strong|sub|sup|ul))\s*\/?&#62;/gi; // tags that only shape text
+const marked = new Marked({
+  gfm: true,
+  breaks: false,
+  async: false,
+  renderer: {
+    // "Use the <Button> component": an agent that writes a tag most often means the tag.
+    html: ({ text }) => escaped(text).replace(PLAIN, "<$1>"),
+    // An image would be a request to another origin: its text and address are shown instead.
+    image: ({ text, href }) => `<code>[image${text ? `: ${escaped(text)}` : ""} ${escaped(href)}]</code>`,
+  },
+});
 
 const TAGS = [
-  "p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "strong", "em", "del", "code", "pre",
+  "p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "strong", "b", "em", "i", "del", "s", "sub", "sup", "kbd", "code", "pre",
   "blockquote", "a", "table", "thead", "tbody", "tr", "th", "td", "input",
 ];
 
@@ -23,21 +34,12 @@ export function markdown(text: string): string {
   } catch {
     html = `<pre>${escaped(text)}</pre>`; // e.g. nested too deep for the parser
   }
-  return purify.sanitize(withoutImages(html), {
+  return purify.sanitize(html, {
     ALLOWED_TAGS: TAGS,
     ALLOWED_ATTR: ["href", "title", "start", "type", "checked", "disabled", "align", "colspan", "rowspan"],
     ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i,
     ADD_URI_SAFE_ATTR: ["type", "start", "colspan", "rowspan"], // no addresses
     ALLOW_DATA_ATTR: false,
-  });
-}
-
-/** An image would be a request to another origin: its text and address are shown instead. */
-function withoutImages(html: string): string {
-  return html.replace(/<img\b[^>]*>/gi, (tag) => {
-    const alt = /\balt="([^"]*)"/i.exec(tag)?.[1] ?? "";
-    const src = /\bsrc="([^"]*)"/i.exec(tag)?.[1] ?? "";
-    return `<code>[image${alt ? `: ${alt}` : ""}${src ? ` ${src}` : ""}]</code>`;
   });
 }
 

@@ -8,7 +8,6 @@ interface View {
   focus(): void;
   find(): void;
   toggleLease(): void;
-  type(event: KeyboardEvent): void;
 }
 
 export function terminalKeys(view: () => View | undefined): Key[] {
@@ -22,8 +21,6 @@ export function terminalKeys(view: () => View | undefined): Key[] {
     { keys: "ctrl+shift+f", says: "Search in the terminal", group, everywhere: true, when: shown, run: find },
     { keys: "mod+f", says: "Search in the terminal", group, everywhere: true, unlisted: true, when: () => mac && typesHere(), run: find },
     { keys: "g a", says: "Terminals for screen readers: on, off", group, run: () => readAloud(!readsAloud()) },
-    // Outside macOS the page's chord is one that shells use: in a terminal it is the program's
-    { keys: "mod+k", says: "", group, everywhere: true, unlisted: true, when: () => !mac && typesHere(), run: (event) => event && view()?.type(event) },
   ];
 }
 

@@ -50,11 +50,6 @@ export class Typing {
     this.#scrollByTouch();
   }
 
-  /** As if xterm had heard it. */
-  type(event: KeyboardEvent): void {
-    this.#heard(event);
-  }
-
   /** A key of the row under the terminal. */
   press(name: string, mods: Mod[] = []): void {
     this.#send({ name, mods: [...mods, ...this.sticky] });

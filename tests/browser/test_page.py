@@ -1,0 +1,489 @@
+"""The page but for its terminals: logging in, starting and watching turns, keys, looks, the server's death."""
+
+import json
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from browser.conftest import PATIENCE, Reader, Server
+
+Visit = Callable[..., Reader]
+expect.set_options(timeout=PATIENCE)
+
+ASKED = {"kind": "asked", "id": "q9", "tool": "shell", "input": {"command": "alembic upgrade head"}}
+REPLIES: list[dict[str, Any]] = [
+    {
+        "match": "budget",
+        "steps": [
+            {"think": "Where does it belong?\nTo the endpoint."},
+            {"stream": {"text": "It belongs to the **endpoint**:\n\n- add `budget`\n- spend it\n", "delay": 0}},
+            {"plan": [{"text": "Read", "status": "done"}, {"text": "Change", "status": "active"}, "Test"]},
+            {"tool": {"name": "Edit", "title": "dispatch.py", "input": {"old_string": "a = 1", "new_string": "a = 2"}}},
+            {"write": {"path": "budget.py", "content": "SIZE = 20\n"}},
+            {"run": "echo checked-$((40 + 2)); exit 3"},
+            {"usage": {"input_tokens": 41200, "output_tokens": 2900, "cost_usd": 0.17}},
+            {"echo": "attach"},
+        ],
+    },
+    {"match": r"until (?P<file>\S+)", "steps": [{"say": "I wait."}, {"wait_for": "{file}"}, {"say": "It is there."}]},
+    {"match": "without end", "steps": [{"say": "I begin."}, {"never_end": True}]},
+    {"match": "what did I say", "steps": [{"history": True}]},
+    {
+        "match": "ask and go on",
+        "steps": [{"ask": {"tool": "shell", "input": {"command": "rm x"}}}, {"say": "So be it."}],
+    },
+    {
+        "match": r"ask and wait for (?P<file>\S+)",
+        "steps": [{"garbage": json.dumps(ASKED) + "\n"}, {"wait_for": "{file}"}, {"say": "Nobody said a word."}],
+    },
+    {"match": "talk", "steps": [{"say": f"paragraph {n}\n\n" * 3} for n in range(30)]},
+    {"steps": [{"say": "You said: {prompt}"}]},
+]
+
+
+class Scripted(Server):
+    """With an agent that plays REPLIES, also in what a shell beside it runs."""
+
+    def __init__(self, base: Path) -> None:
+        super().__init__(base)
+        scenario = base / "scenario.json"
+        scenario.write_text(json.dumps({"reply": REPLIES}))
+        self.environ["OSTLER_SCENARIO"] = str(scenario)
+
+        self._shells: list[subprocess.Popen[str]] = []
+
+    def shell(self, *args: str) -> "subprocess.Popen[str]":
+        """A command beside the test, which has to read it to its end."""
+        self._shells.append(self.spawn(*args))
+        return self._shells[-1]
+
+    def stop(self) -> None:
+        for shell in self._shells:
+            if shell.poll() is None:  # only where a test failed
+                shell.terminate()
+                shell.communicate()
+        super().stop()
+
+    def allow(self, name: str) -> None:
+        """What an agent waits for."""
+        (self.folder / name).touch()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scripted]:
+    server = Scripted(tmp_path_factory.mktemp("server"))
+    server.start()
+    yield server
+    server.stop()
+
+
+def begin(reader: Reader, prompt: str, **more: Any) -> str:
+    """A session with this turn begun, shown. Returns the session's id."""
+    id = reader.new_session()
+    reader.call("POST", f"/api/sessions/{id}/turns", {"prompt": prompt, **more})
+    return id
+
+
+def said(page: Page) -> Locator:
+    """What the agent said."""
+    return page.locator(".entry[data-kind=text] > div")
+
+
+def ended(page: Page, words: str) -> Locator:
+    """The envelope with these words, once it is there."""
+    found = page.locator(".envelope", has_text=words)
+    expect(found).to_be_visible()
+    return found
+
+
+def test_a_link_lets_one_browser_in_once(chromium: Browser, server: Scripted, visit: Visit) -> None:
+    link = server.link()
+    first = visit().page
+    assert "#t=" in link
+    first.context.clear_cookies()
+    first.goto("about:blank")
+    first.goto(link)
+    first.wait_for_selector(".app")
+    assert "t=" not in first.url
+    first.go_back()
+    first.go_forward()
+    first.wait_for_selector(".app")
+    assert "t=" not in first.url, "it is not in the history either"
+    stranger = chromium.new_context()
+    try:
+        page = stranger.new_page()
+        page.goto(server.url)
+        expect(page.locator(".login")).to_contain_text("You are not logged in")
+        page.goto("about:blank")
+        page.goto(link)
+        expect(page.locator(".login .problem, .login [role=alert]")).to_contain_text("link")
+        expect(page.locator(".login")).to_contain_text("ostler link")
+        assert "t=" not in page.url
+    finally:
+        stranger.close()
+
+
+def test_a_turn_is_started_in_the_page_and_watched(visit: Visit, server: Scripted) -> None:
+    page = visit().page
+    (server.folder / "notes.txt").write_text("remember\n")
+    page.keyboard.press("n")
+    page.get_by_role("button", name="codex").click()
+    page.fill("#folder", f"{server.folder.parent}/wo")
+    expect(page.locator("#folder-list [role=option]")).to_have_text(str(server.folder))
+    page.press("#folder", "ArrowDown")
+    page.press("#folder", "Enter")
+    expect(page.locator("#folder")).to_have_value(str(server.folder))
+    page.get_by_role("group", name="Access").get_by_text("write").click()
+    page.set_input_files("form.first input[type=file]", server.folder / "notes.txt")
+    expect(page.locator(".attached")).to_contain_text("notes.txt")
+    page.fill("#prompt", "Give each endpoint a retry budget")
+    page.press("#prompt", "Control+Enter")
+
+    envelope = ended(page, "Turn 1 done")
+    assert re.search(r"#/s/\S+$", page.url)
+    expect(page.locator("h1")).to_have_text("Give each endpoint a retry budget")
+    expect(page.locator(".entry[data-kind=prompt]")).to_contain_text("write")
+    journal = page.locator(".journal")
+    expect(journal.locator(".entry[data-kind=text] strong")).to_have_text("endpoint")
+    expect(journal.locator(".entry[data-kind=text] li")).to_have_text(["add budget", "spend it"])
+    thought = journal.locator(".thought")
+    assert thought.get_attribute("open") is None
+    thought.locator("summary").click()
+    expect(thought.locator(".literal")).to_have_text("Where does it belong?\nTo the endpoint.")
+    expect(journal.locator(".plan-card")).to_contain_text("1 of 3")
+    edit = journal.locator(".tool", has_text="Edit")
+    expect(edit.locator(".ln.del")).to_contain_text("a = 1")
+    expect(edit.locator(".ln.add")).to_contain_text("a = 2")
+    new = journal.locator(".tool", has_text="budget.py")
+    expect(new).to_contain_text("+1")
+    new.locator("summary").click()
+    expect(new.locator(".ln.add")).to_contain_text("SIZE = 20")
+    run = journal.locator(".tool", has_text="exit 3")
+    expect(run.locator(".output")).to_have_text("checked-42")  # what failed is shown at once
+    expect(said(page).last).to_contain_text("notes.txt")
+    expect(envelope).to_contain_text("41.2k in")
+    expect(envelope).to_contain_text("2.9k out")
+    expect(envelope).to_contain_text("$0.17")
+    expect(envelope).to_contain_text("proof: result")
+    envelope.get_by_text("details").click()
+    expect(envelope.locator(".pairs")).to_contain_text("served by script")
+    expect(envelope.locator(".pairs")).to_contain_text("budget.py")
+    expect(page.locator(".session[aria-current]")).to_contain_text("$0.17")
+    assert (server.folder / "budget.py").read_text() == "SIZE = 20\n"
+
+
+def test_what_stands_in_the_way_of_a_turn_is_said(visit: Visit, server: Scripted) -> None:
+    page = visit().page
+    page.goto(f"{server.url}/#/new")
+    start = page.get_by_role("button", name="Start turn")
+    page.get_by_role("button", name="claude").click()
+    page.fill("#folder", str(server.folder / "no such folder"))
+    expect(start).to_have_attribute("title", "Write a prompt")
+    page.fill("#prompt", "hello")
+    start.click()
+    expect(page.locator("form.first [role=alert]")).to_contain_text("no such folder")
+    page.fill("#folder", str(server.folder))
+    start.click()
+    ended(page, "Turn 1 done")
+
+
+def test_a_file_is_dropped_on_the_next_prompt(visit: Visit) -> None:
+    reader = visit()
+    page = reader.page
+    reader.new_session()
+    dropped = page.evaluate_handle(
+        "() => { const data = new DataTransfer(); data.items.add(new File(['x'], 'dropped.md')); return data; }"
+    )
+    page.dispatch_event(".composer", "dragover", {"dataTransfer": dropped})
+    expect(page.locator("#next")).to_have_attribute("placeholder", "Drop to attach")
+    page.dispatch_event(".composer", "drop", {"dataTransfer": dropped})
+    expect(page.locator(".attached")).to_contain_text("dropped.md")
+    page.fill("#next", "the budget")
+    page.click(".composer .btn.primary")
+    ended(page, "Turn 1 done")
+    expect(said(page).last).to_contain_text("dropped.md")
+    expect(page.locator(".attached")).to_have_count(0)
+
+
+def test_a_turn_of_a_shell_appears_as_it_happens(visit: Visit, server: Scripted) -> None:
+    page = visit().page
+    page.wait_for_selector(".p-sessions, .start")
+    shell = server.shell("run", "claude", "until shell-go", "--name", "from-a-shell", "--quiet")
+    row = page.locator(".session", has_text="until shell-go")
+    expect(row.locator(".state")).to_have_attribute("aria-label", "busy")
+    row.click()
+    expect(said(page)).to_have_text("I wait.")
+    expect(page.locator(".turnbar")).to_contain_text("Busy")
+    expect(page.locator(".row-2 .chip", has_text="from-a-shell")).to_be_visible()
+    server.allow("shell-go")
+    ended(page, "Turn 1 done")
+    expect(said(page).last).to_have_text("It is there.")
+    assert shell.communicate()[0] == "It is there.\n"
+    expect(row.locator(".state")).to_have_attribute("aria-label", "done")
+
+
+def test_a_turn_is_cancelled(visit: Visit) -> None:
+    reader = visit()
+    page = reader.page
+    id = begin(reader, "work without end")
+    expect(said(page)).to_have_text("I begin.")
+    page.click("text=Cancel turn")
+    ended(page, "Turn 1 cancelled")
+    expect(page.locator(".session[aria-current]")).to_contain_text("cancelled")
+    reader.call("POST", f"/api/sessions/{id}/turns", {"prompt": "again without end"})
+    expect(page.locator(".turnbar")).to_contain_text("Busy")
+    expect(said(page)).to_have_count(2)
+    page.keyboard.press("x")
+    page.keyboard.press("x")
+    ended(page, "Turn 2 cancelled")
+
+
+def test_prompts_queue_while_a_turn_runs(visit: Visit, server: Scripted) -> None:
+    reader = visit()
+    page = reader.page
+    begin(reader, "until queue-go")
+    send = page.locator(".composer .btn.primary")
+    expect(send).to_contain_text("Queue")
+    for prompt in ("the second", "the third"):
+        page.fill("#next", prompt)
+        page.press("#next", "Control+Enter")
+        expect(page.locator(".prompt.waiting", has_text=prompt)).to_contain_text("Queued")
+    page.locator(".prompt.waiting", has_text="the second").get_by_text("Take it back").click()
+    expect(page.locator(".prompt.waiting")).to_have_count(1)
+    server.allow("queue-go")
+    ended(page, "You said: the third")
+    expect(page.locator(".prompt.waiting")).to_have_count(0)
+    expect(page.get_by_text("You said: the second")).to_have_count(0)
+    expect(send).to_contain_text("Send")
+
+
+def test_a_fork_goes_on_where_the_other_one_stood(visit: Visit) -> None:
+    reader = visit()
+    page = reader.page
+    first = begin(reader, "keep this in mind")
+    ended(page, "Turn 1 done")
+    page.click(".p-journal .row-1 >> text=Fork")
+    page.wait_for_function("id => !location.hash.includes(id)", arg=first)
+    expect(page.locator(".row-2 .chip", has_text="fork")).to_be_visible()
+    page.fill("#next", "what did I say?")
+    page.press("#next", "Control+Enter")
+    ended(page, "Turn 1 done")
+    expect(said(page).last).to_have_text("keep this in mind")
+
+
+def test_a_question_of_the_agent_can_be_read(visit: Visit, server: Scripted) -> None:
+    reader = visit()
+    page = reader.page
+    begin(reader, "ask and wait for ask-go")
+    ask = page.locator(".ask")
+    expect(ask).to_contain_text("claude asks to use shell")
+    expect(ask.locator(".what")).to_have_text("alembic upgrade head")
+    server.allow("ask-go")
+    ended(page, "Turn 1")
+    expect(page.locator(".entry[data-kind=ask]")).to_contain_text("was not answered")
+    begin(reader, "ask and go on")
+    ended(page, "Turn 1")
+    expect(page.locator(".entry[data-kind=ask]")).to_contain_text("Denied by script")
+    expect(page.locator(".entry[data-kind=ask] code")).to_have_text("rm x")
+
+
+def test_everything_has_a_key(visit: Visit) -> None:
+    reader = visit()
+    page = reader.page
+    ids = []
+    for word in ("one", "two", "three"):
+        ids.append(begin(reader, f"key {word}"))
+        ended(page, f"You said: key {word}")
+    keys = page.keyboard
+    keys.press("/")
+    expect(page.locator(".list-tools input")).to_be_focused()
+    keys.type("two is:done agent:claude")
+    expect(page.locator(".session b")).to_have_text(["key two"])
+    keys.type(" nowhere")
+    expect(page.locator(".sessions")).to_contain_text("No session fits")
+    keys.press("Escape")
+    expect(page.locator(".list-tools input")).not_to_be_focused()
+    expect(page.locator(".session", has_text="key one")).to_be_visible()
+    keys.press("j")
+    expect(page.locator("h1")).to_have_text("key two")
+    keys.press("j")
+    expect(page.locator("h1")).to_have_text("key one")
+    keys.press("k")
+    expect(page.locator("h1")).to_have_text("key two")
+    assert ids[1] in page.url
+    keys.press("c")
+    expect(page.locator("#next")).to_be_focused()
+    keys.type("n ? g g")
+    expect(page.locator("#next")).to_have_value("n ? g g")  # in a field letters are letters
+    keys.press("Escape")
+    keys.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_contain_text("Grid of all live terminals")
+    keys.press("Escape")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
+    keys.press("Control+k")
+    keys.type("key one")
+    keys.press("Enter")
+    expect(page.locator("h1")).to_have_text("key one")
+    keys.press("g")
+    keys.press("g")
+    expect(page.locator("h1")).to_have_text("Grid")
+    keys.press("n")
+    expect(page.locator("#prompt")).to_be_focused()
+    keys.press("Escape")
+    keys.press("Escape")
+    expect(page.locator(".p-start")).to_have_count(0)
+
+
+def test_while_one_reads_further_up_nothing_moves(visit: Visit) -> None:
+    reader = visit()
+    page = reader.page
+    id = begin(reader, "talk")
+    ended(page, "Turn 1 done")
+    page.wait_for_function("() => { const b = document.querySelector('.journal'); return b.scrollTop > 500; }")
+    page.evaluate("document.querySelector('.journal').scrollTop = 300")
+    expect(page.locator(".to-end")).to_be_visible()
+    page.wait_for_function("() => document.querySelector('.journal').scrollTop === 300")
+    reader.call("POST", f"/api/sessions/{id}/turns", {"prompt": "more"})
+    expect(page.locator(".to-end")).to_contain_text("new")
+    assert page.evaluate("document.querySelector('.journal').scrollTop") == 300
+    page.keyboard.press("e")
+    expect(page.locator(".to-end")).to_have_count(0)
+    ended(page, "You said: more")
+
+
+def test_dark_and_light(visit: Visit) -> None:
+    def brightness(page: Page) -> int:
+        colour = page.evaluate("getComputedStyle(document.querySelector('.view')).backgroundColor")
+        return sum(map(int, re.findall(r"\d+", colour)[:3]))
+
+    reader = visit(color_scheme="light")
+    page = reader.page
+    reader.new_session()
+    assert brightness(page) > 600
+    page.emulate_media(color_scheme="dark")
+    assert brightness(page) < 150, "as the system has it"
+    page.get_by_role("button", name="Light").click()
+    assert brightness(page) > 600
+    page.reload()
+    page.wait_for_selector(".p-journal")
+    assert brightness(page) > 600, "the choice is remembered"
+    page.keyboard.press("g")
+    page.keyboard.press("t")
+    assert brightness(page) < 150
+
+
+def test_on_a_phone_there_is_one_pane_at_a_time(visit: Visit, server: Scripted) -> None:
+    desk = visit()
+    begin(desk, "phone budget")
+    ended(desk.page, "Turn 1 done")
+    page = visit(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True).page
+    wide = "document.scrollingElement.scrollWidth"
+    journal, terminal, sessions = page.locator(".p-journal"), page.locator(".p-terminal"), page.locator(".p-sessions")
+    row = page.locator(".session", has_text="phone budget")
+    expect(row).to_be_visible()
+    expect(journal).to_be_hidden()
+    assert page.evaluate(wide) <= 390
+    row.tap()
+    expect(journal).to_be_visible()
+    expect(sessions).to_be_hidden()
+    assert page.evaluate(wide) <= 390
+    page.fill("#next", "from a phone")
+    page.tap(".composer .btn.primary")
+    ended(page, "You said: from a phone")
+    page.tap(".rail >> text=Terminal")
+    expect(terminal).to_be_visible()
+    expect(journal).to_be_hidden()
+    assert page.evaluate(wide) <= 390
+    page.tap(".rail >> text=Sessions")
+    expect(sessions).to_be_visible()
+    page.goto(f"{server.url}/#/new")
+    expect(page.locator("#prompt")).to_be_visible()
+    assert page.evaluate(wide) <= 390
+
+
+def test_who_may_only_look_is_offered_nothing_else(visit: Visit, server: Scripted) -> None:
+    owner = visit()
+    begin(owner, "until guest-go")
+    expect(owner.page.get_by_text("Cancel turn")).to_be_visible()
+    guest = visit("Guest", "view")
+    page = guest.page
+    page.goto(owner.page.url)
+    expect(said(page)).to_have_text("I wait.")
+    expect(page.locator(".composer-off")).to_contain_text("ostler link --rights type")
+    expect(page.locator(".status .rights")).to_have_text("view only")
+    for offer in (
+        ".composer",
+        "text=Cancel turn",
+        "text=New turn",
+        ".p-journal >> text=Fork",
+        "[aria-label='New terminal']",
+    ):
+        expect(page.locator(offer)).to_have_count(0)
+    page.keyboard.press("n")
+    page.keyboard.press("x")
+    page.keyboard.press("x")
+    server.allow("guest-go")
+    ended(page, "Turn 1 done")
+    assert "#/s/" in page.url
+    page.click("[aria-label='More: fork, copy, delete']")
+    for offer in ("Fork", "Delete"):
+        expect(page.get_by_role("menuitem", name=offer)).to_have_attribute("aria-disabled", "true")
+
+
+def test_a_reload_restores_what_was_looked_at(visit: Visit, server: Scripted) -> None:
+    reader = visit()
+    page = reader.page
+    begin(reader, "the budget")
+    ended(page, "Turn 1 done")
+    begin(reader, "something newer")
+    ended(page, "Turn 1 done")
+    page.click(".session:has-text('the budget') >> nth=0")
+    page.locator(".entry[data-kind=tool] .seq").first.click()
+    address = page.url
+    assert re.search(r"/\d+$", address)
+    page.reload()
+    expect(page.locator("h1")).to_have_text("the budget")
+    expect(page.locator(".entry.target[data-kind=tool]")).to_be_in_viewport()
+    assert page.url == address
+
+
+def test_the_terminal_pane_follows_the_window(visit: Visit) -> None:
+    reader = visit(viewport={"width": 1900, "height": 900})
+    reader.new_session()
+    width = "document.querySelector('.p-terminal').getBoundingClientRect().width"
+    wide = reader.page.evaluate(width)
+    reader.page.set_viewport_size({"width": 1300, "height": 900})
+    reader.page.wait_for_function(f"{width} < {wide} - 100")
+    reader.page.set_viewport_size({"width": 1900, "height": 900})
+    reader.page.wait_for_function(f"{width} === {wide}")
+
+
+def test_the_journal_goes_on_after_the_servers_death(visit: Visit, tmp_path: Path) -> None:
+    server = Scripted(tmp_path)
+    server.start()
+    try:
+        reader = visit(server=server)
+        page = reader.page
+        shell = server.shell("run", "claude", "until life-goes-on", "--quiet")
+        page.click(".session:has-text('until life-goes-on')")
+        expect(said(page)).to_have_text("I wait.")
+        server.kill()
+        expect(page.locator(".banner")).to_contain_text("Disconnected")
+        expect(said(page)).to_have_text("I wait.")
+        expect(page.get_by_text("Cancel turn")).to_be_disabled()
+        server.allow("life-goes-on")  # the turn lives in a process of its own
+        assert shell.communicate()[0] == "It is there.\n"
+        server.start()
+        expect(page.locator(".banner")).to_have_count(0)
+        ended(page, "Turn 1 done")
+        expect(said(page)).to_have_text(["I wait.", "It is there."])
+        page.fill("#next", "still there?")
+        page.press("#next", "Control+Enter")
+        ended(page, "You said: still there?")
+    finally:
+        server.stop()
