@@ -76,14 +76,27 @@ async def test_initialize(folder: Path) -> None:
             "mcpCapabilities": {"http": False, "sse": False},
             "sessionCapabilities": {name: {} for name in ("list", "resume", "close", "delete", "fork")},
         }
-        [method] = told["authMethods"]
-        assert await peer.call("authenticate", methodId=method["id"]) == {}
+        assert told["authMethods"] == []  # there is nothing to log in to
+        assert await peer.call("authenticate", methodId="cli") == {}
         assert (await refused(peer.call("authenticate", methodId="x")))[0] == -32602
         for unknown in ("session/nope", "logout", "terminal/create"):
             assert (await refused(peer.call(unknown)))[0] == -32601
         peer.notify("something/else", x=1)
         peer.notify("session/cancel", sessionId="nope")
         assert await peer.call("session/list") == {"sessions": []}
+
+
+async def test_who_is_not_logged_in_is_told_how(folder: Path) -> None:
+    codex = folder / "codex"
+    codex.write_text("#!/bin/sh\necho codex 0.166.0\n")
+    codex.chmod(0o755)
+    env = {"OSTLER_ONLY": "", "PATH": f"{folder}:{environ_of(folder)['PATH']}"}
+    async with peer_of(folder, "codex", **env) as peer:
+        [method] = (await peer.call("initialize", protocolVersion=1))["authMethods"]
+        assert "codex" in method["description"]
+        assert (await refused(peer.call("authenticate", methodId=method["id"])))[0] == -32000  # it has no flags
+    async with peer_of(folder, "codex", **env, OPENAI_API_KEY="sk-test-000000000000") as peer:
+        assert (await peer.call("initialize", protocolVersion=1))["authMethods"] == []
 
 
 async def test_an_agent_that_there_is_not(folder: Path) -> None:

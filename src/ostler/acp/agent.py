@@ -17,7 +17,9 @@ from ostler.agents.values import tables, text
 from ostler.errors import OstlerError
 from ostler.words import Access, Session
 from ostler.work import LiveSession, Ostler
+from ostler.work.environment import child_environment
 from ostler.work.prepare import server_of
+from ostler.work.probe import login
 from ostler.work.sessions import choose
 
 PROTOCOL = 1
@@ -104,8 +106,16 @@ class AcpAgent:
                 "mcpCapabilities": {"http": False, "sse": False},
                 "sessionCapabilities": {**session, **({"fork": {}} if self._server.forks else {})},
             },
-            "authMethods": [self._login()],
+            "authMethods": [] if self._logged_in() else [self._login()],  # some clients use what is offered unasked
         }
+
+    def _logged_in(self) -> bool:
+        setup = self.ostler.setup
+        passed = setup.settings.env_pass
+        known = child_environment(
+            setup.environ, self._server, add=setup.settings.env, pass_patterns=passed, launch_env={}
+        )
+        return login(self._server, known.env, setup.home) == "yes"
 
     def _login(self) -> Result:
         title = self._server.title
@@ -116,7 +126,7 @@ class AcpAgent:
         }
 
     async def _authenticate(self, params: Params) -> Result:
-        """ostler holds no logins: it looks whether the agent's own CLI has one."""
+        """ostler holds no logins: it looks whether the agent's own CLI has one, as far as that can be seen."""
         if params.get("methodId") != LOGIN:
             raise OstlerError("bad_request", f"there is no method {params.get('methodId')!r}", f"There is: {LOGIN}")
         [report] = await self.ostler.doctor([self._server.name])
