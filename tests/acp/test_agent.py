@@ -122,6 +122,37 @@ async def test_only_frames_come_on_stdout(folder: Path) -> None:
         assert peer.said() == "hi"
 
 
+async def test_whatever_the_parameters_are_they_are_no_fault_of_ostler(peer: Peer, folder: Path) -> None:
+    session = await new(peer, folder)
+    given: Frame = {
+        **{"sessionId": session, "cwd": str(folder), "mcpServers": [], "prompt": text("[[say:x]]"), "cursor": None},
+        **{"modeId": "read", "configId": "mode", "value": "read", "methodId": "cli", "protocolVersion": 1},
+    }
+    odd = (None, True, 5, -1.5, "", "\0", "/" + "x" * 5000, "9" * 5000, "\ud800", [], {}, [[]], [{}], {"type": "text"})
+    needs = {
+        "session/new": ("cwd", "mcpServers"),
+        "session/list": ("cwd", "cursor"),
+        "session/set_mode": ("sessionId", "modeId"),
+        "session/set_config_option": ("sessionId", "configId", "value"),
+        "session/prompt": ("sessionId", "prompt"),
+        "session/load": ("sessionId", "cwd", "mcpServers"),
+        "session/resume": ("sessionId", "cwd", "mcpServers"),
+        "session/close": ("sessionId",),
+        "session/delete": ("sessionId",),
+        "session/fork": ("sessionId", "cwd"),
+        "initialize": ("protocolVersion", "clientCapabilities"),
+        "authenticate": ("methodId",),
+    }
+    answers = []
+    for method, keys in needs.items():
+        for name in keys:
+            params = {key: given.get(key) for key in keys}
+            asked = [peer.begin(method, **{**params, name: value}) for value in odd]
+            answers += [await peer.finish(number) for number in asked]
+    codes = [answer["error"]["code"] for answer in answers if "error" in answer]
+    assert set(codes) == {-32600, -32602, -32002} and len(codes) > 200  # -32600: busy
+
+
 # -- turns --------------------------------------------------------------------------------------------
 
 

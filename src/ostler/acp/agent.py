@@ -1,6 +1,7 @@
 """ostler as an ACP agent: what each method does."""
 
 import os
+import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -174,10 +175,10 @@ class AcpAgent:
 
     async def _list(self, params: Params) -> Result:
         cwd, cursor = params.get("cwd"), params.get("cursor")
-        start = int(cursor) if isinstance(cursor, str) and cursor.isascii() and cursor.isdigit() else None
+        start = int(cursor) if isinstance(cursor, str) and re.fullmatch(r"[0-9]{1,9}", cursor) else None
         if cursor is not None and start is None:
             raise OstlerError("bad_request", f"{cursor!r} is no cursor of ours")
-        where = os.path.realpath(cwd) if isinstance(cwd, str) and cwd else None
+        where = os.path.realpath(_folder(params)) if cwd is not None else None
         rows = [
             row
             for row in self.ostler.sessions()
@@ -245,7 +246,7 @@ class AcpAgent:
 
 def _folder(params: Params) -> str:
     folder = params.get("cwd")
-    if not isinstance(folder, str) or not os.path.isabs(folder):
+    if not isinstance(folder, str) or not os.path.isabs(folder) or "\0" in folder:
         raise OstlerError("bad_request", f"cwd is an absolute path, not {str(folder)[:200]!r}")
     return folder
 
