@@ -170,4 +170,5 @@ class DialogFace(Struct, frozen=True, kw_only=True):
     dialog: Callable[[Turn, Host], Dialog]
     needs: tuple[str, ...] = ()  # flags beyond those of one-shot turns
     help: tuple[tuple[str, ...], ...] = ()
+    images: bool = False  # it carries images in its prompts
     protocol: str = ""  # "stream-json", "app-server", "acp": for the docs

@@ -61,6 +61,8 @@ async def prepare(setup: Setup, turn: Turn) -> Attempt:
         folder_names=frozenset(n for n in server.folder_names if os.path.lexists(os.path.join(turn.folder, n))),
     )
     face = _face(server, told)
+    if face is not None and face.images:
+        told = structs.replace(told, attachments=attachments.with_images(told.attachments))
     launch = face.launch(told, host) if face else server.launch(told, host)
     confirm(told, host, launch.argv[1:])
     launch = structs.replace(launch, argv=(*prefix, *launch.argv[1:]))
