@@ -13,7 +13,7 @@ from typing import Any, Self
 import msgspec
 from msgspec import structs
 
-from ostler.agents import AGENTS
+from ostler.agents import AGENTS, any_acp
 from ostler.errors import OstlerError
 from ostler.process import Warden, raise_fd_limit
 from ostler.settings import Settings
@@ -51,6 +51,7 @@ class Ostler:
     """Sessions and turns on one state folder. Use `async with`: at the end nothing is left running."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str], role: str = "api") -> None:
+        any_acp.add(AGENTS, settings.acp)
         self.setup = Setup(settings=settings, environ=dict(environ), store=_open_store(settings))
         self.desk = OwnerDesk(self.store, role)
         self._warden: asyncio.Task[Warden] | None = None

@@ -91,7 +91,7 @@ class LiveSession:
         command: bool = False,
         wait: bool = False,
         record: Recording | None = None,
-        transport: Transport = "pipe",
+        transport: Transport | None = None,
     ) -> AsyncGenerator[AnyEvent, None]:
         """Runs one turn and yields its events; the last is `ended`, then `self.last` is its envelope.
 
@@ -124,7 +124,7 @@ class LiveSession:
             command=command,
             first=first,
             lean=settings.lean,
-            transport=transport,
+            transport=transport or self._usual_transport(),
             **self._conversation(),
         )
         first_attempt, notices, rest = await self._first_attempt(turn)
@@ -164,6 +164,11 @@ class LiveSession:
 
     def _profile(self) -> Profile:
         return self.ostler.setup.settings.profiles.get(self.row.profile or "", Profile())
+
+    def _usual_transport(self) -> Transport:
+        """A process for each turn, unless the agent only holds dialogs."""
+        agent = AGENTS.get(self.row.agent)
+        return "dialog" if agent is not None and not agent.one_shot else "pipe"
 
     def _conversation(self) -> dict[str, Any]:
         if self.row.agent_session is not None:
