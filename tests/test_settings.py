@@ -314,6 +314,8 @@ def test_every_variable(place: Place) -> None:
         ),
         ("commands.x = []", 1, "commands.x: a command needs a program", ""),
         ("commands.x = ''", 1, "commands.x: a command needs a program", ""),
+        ("acp.x = []", 1, "acp.x: a command needs a program", ""),
+        ("acp.'a b' = 'x'", 1, "acp.a b: 'a b' cannot be the name of an agent: write a-z, 0-9 and -", ""),
         ("[env]\n'A=B' = 'c'", 2, "env.A=B: 'A=B' cannot be the name of a variable", ""),
         ('[env]\nA = "\\u0000"', 2, "env.A: it contains a NUL character", ""),
         ("ttl_days = 0", 1, "ttl_days: it must be more than 0", ""),
@@ -512,8 +514,8 @@ def test_every_key_is_judged(place: Place) -> None:
     (notice,) = place.load(trusted=False).notices
     assert notice == (
         f"{path} is not trusted: access, tools_allowed, env_pass, env, state, ttl_days, config, lean, "
-        "ask_limit, dialog_idle, loose, terminals, recording_mb, port, commands, asks.1, profiles.reviewer.access, "
-        "profiles.reviewer.tools_allowed ignored. Read it, then run `ostler trust`"
+        "ask_limit, dialog_idle, loose, terminals, recording_mb, port, commands, acp, asks.1, "
+        "profiles.reviewer.access, profiles.reviewer.tools_allowed ignored. Read it, then run `ostler trust`"
     )
 
 

@@ -30,6 +30,7 @@ class Attachment(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str = ""
     content: str | None = None
     image: bool = False
+    data: str = ""  # of an image as a `data:` URL, for a dialog that carries it; never stored
 
 
 class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from acp_peer import Frame, Peer, Schema, environ_of, peer_of
+from acp_peer import Frame, Peer, Schema, choose, environ_of, peer_of
+from real.yard import Yard
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("acpx")]
 
@@ -165,6 +166,29 @@ async def test_every_kind_of_frame_is_as_published(folder: Path, schema: Schema)
 
 async def told(peer: Peer, method: str, **params: Any) -> None:
     assert "error" in await peer.finish(peer.begin(method, **params))
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex", "gemini", "qwen", "opencode", "copilot"])
+async def test_a_real_agent_behind_it(yard: Yard, schema: Schema) -> None:
+    """Two turns of one process; what it asks is asked of the client."""
+    env = {**yard.env, "OSTLER_ONLY": ""}
+    async with peer_of(yard.folder, yard.agent, "--access=full", initialize={"protocolVersion": 1}, **env) as peer:
+        session = {"sessionId": (await peer.call("session/new", cwd=str(yard.folder), mcpServers=[]))["sessionId"]}
+        text = {"type": "text", "text": "[[shell:echo yes > made.txt]]"}
+        assert (await peer.call("session/prompt", **session, prompt=[text]))["stopReason"] == "end_turn"
+        assert (yard.folder / "made.txt").read_text() == "yes\n"
+        [asked] = [frame for frame in peer.frames if frame.get("method") == "session/request_permission"]
+        call = asked["params"]["toolCall"]
+        last = [u for u in peer.updates() if u.get("toolCallId") == call["toolCallId"]][-1]
+        assert (call["kind"], last["status"]) == ("execute", "completed")
+        peer.answer = lambda frame: choose(frame, "reject_once")
+        text = {"type": "text", "text": "[[shell:echo no > never.txt]]"}
+        assert (await peer.call("session/prompt", **session, prompt=[text]))["stopReason"] == "end_turn"
+        assert not (yard.folder / "never.txt").exists()
+        text = {"type": "text", "text": "[[error:401]]"}
+        answer = await peer.finish(peer.begin("session/prompt", **session, prompt=[text]))
+        assert (answer["error"]["code"], answer["error"]["data"]["kind"]) == (-32000, "unauthenticated")
+    schema.check(peer.frames, peer.methods)
 
 
 def test_the_schema_would_notice(schema: Schema) -> None:

@@ -1,6 +1,7 @@
 """ostler as an ACP agent: what each method does."""
 
 import os
+import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -17,7 +18,9 @@ from ostler.agents.values import tables, text
 from ostler.errors import OstlerError
 from ostler.words import Access, Session
 from ostler.work import LiveSession, Ostler
+from ostler.work.environment import child_environment
 from ostler.work.prepare import server_of
+from ostler.work.probe import login
 from ostler.work.sessions import choose
 
 PROTOCOL = 1
@@ -104,8 +107,16 @@ class AcpAgent:
                 "mcpCapabilities": {"http": False, "sse": False},
                 "sessionCapabilities": {**session, **({"fork": {}} if self._server.forks else {})},
             },
-            "authMethods": [self._login()],
+            "authMethods": [] if self._logged_in() else [self._login()],  # some clients use what is offered unasked
         }
+
+    def _logged_in(self) -> bool:
+        setup = self.ostler.setup
+        passed = setup.settings.env_pass
+        known = child_environment(
+            setup.environ, self._server, add=setup.settings.env, pass_patterns=passed, launch_env={}
+        )
+        return login(self._server, known.env, setup.home) == "yes"
 
     def _login(self) -> Result:
         title = self._server.title
@@ -116,7 +127,7 @@ class AcpAgent:
         }
 
     async def _authenticate(self, params: Params) -> Result:
-        """ostler holds no logins: it looks whether the agent's own CLI has one."""
+        """ostler holds no logins: it looks whether the agent's own CLI has one, as far as that can be seen."""
         if params.get("methodId") != LOGIN:
             raise OstlerError("bad_request", f"there is no method {params.get('methodId')!r}", f"There is: {LOGIN}")
         [report] = await self.ostler.doctor([self._server.name])
@@ -164,10 +175,10 @@ class AcpAgent:
 
     async def _list(self, params: Params) -> Result:
         cwd, cursor = params.get("cwd"), params.get("cursor")
-        start = int(cursor) if isinstance(cursor, str) and cursor.isascii() and cursor.isdigit() else None
+        start = int(cursor) if isinstance(cursor, str) and re.fullmatch(r"[0-9]{1,9}", cursor) else None
         if cursor is not None and start is None:
             raise OstlerError("bad_request", f"{cursor!r} is no cursor of ours")
-        where = os.path.realpath(cwd) if isinstance(cwd, str) and cwd else None
+        where = os.path.realpath(_folder(params)) if cwd is not None else None
         rows = [
             row
             for row in self.ostler.sessions()
@@ -235,7 +246,7 @@ class AcpAgent:
 
 def _folder(params: Params) -> str:
     folder = params.get("cwd")
-    if not isinstance(folder, str) or not os.path.isabs(folder):
+    if not isinstance(folder, str) or not os.path.isabs(folder) or "\0" in folder:
         raise OstlerError("bad_request", f"cwd is an absolute path, not {str(folder)[:200]!r}")
     return folder
 

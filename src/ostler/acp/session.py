@@ -26,7 +26,7 @@ from ostler.store.files import private_folder, session_folder, write_private
 from ostler.words import Attachment, Session, Transport
 from ostler.work import LiveSession, Ostler
 from ostler.work.prepare import server_of
-from ostler.work.probe import find
+from ostler.work.probe import chosen, find
 from ostler.work.sessions import choose
 
 PAGE = 500  # events of history that are read at a time
@@ -229,7 +229,7 @@ class OpenSession:
         there = {
             name: agent.title
             for name, agent in AGENTS.items()
-            if name == now or find(server_of(setup, agent), path, settings.commands.get(name))
+            if name == now or find(server_of(setup, agent), path, chosen(settings, server_of(setup, agent).name))
         }
         return {**there, **{name: p.description or name for name, p in settings.profiles.items()}}
 

@@ -218,8 +218,13 @@ class Wire:
     def _own(self, work: Awaitable[None]) -> "asyncio.Task[None]":
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
         return task
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._log(f"a fault in ostler: {error!r}")
 
     async def _leave(self) -> None:
         """Everything at work ends: by itself where it can, else it is broken off."""

@@ -9,12 +9,12 @@ from typing import Any
 
 from msgspec import structs
 
-from ostler.agents.acp_asks import asked_of, key_of, needed, option_of, suffices
+from ostler.agents.acp_asks import asked_of, key_of, needed, option_of, suffices, widest
 from ostler.agents.acp_opening import AcpOpening
 from ostler.agents.acp_reader import AcpReader, Meter
 from ostler.agents.acp_rpc import refusal
-from ostler.agents.acp_words import CALLS, CODES, Acp
-from ostler.agents.adapter import Record, literal
+from ostler.agents.acp_words import CALLS, CODES, GUARD, Acp
+from ostler.agents.adapter import Record
 from ostler.agents.dialog import AnswerKind, Ask, Call, DialogFace, Over, Step, Tell, Withdrawn, Write
 from ostler.agents.values import table, tables, text
 from ostler.errors import OstlerError
@@ -29,6 +29,7 @@ class AcpDialog(AcpOpening):
         self.commands: list[Record] = []  # slash commands that the agent has
         self._meter = Meter(self.acp, new=not turn.resume)
         self._prompt = 0  # the request that the running turn is; 0: none runs
+        self._stopping = 0  # the prompt whose end was asked for
         self._held: Write | None = None  # a prompt that waits for another model to be set
         self._asks: dict[str, Record] = {}  # ask → the agent's request
         self._always: set[tuple[str, str]] = set()  # what was allowed for the rest of the session
@@ -51,10 +52,12 @@ class AcpDialog(AcpOpening):
         return [told, request]
 
     def interrupt(self) -> list[Step]:
-        if self._held is None:
-            return [self._rpc.notify("session/cancel", {"sessionId": self._session})]
-        self._held = None
-        return self._ended({"stopReason": "cancelled"}, None)
+        if self._held is not None:
+            return self._ended({"stopReason": "cancelled"}, None)
+        if self._stopping == self._prompt:
+            return []
+        self._stopping = self._prompt
+        return [self._rpc.notify("session/cancel", {"sessionId": self._session})]
 
     def give_up(self) -> list[Step]:
         return [self._rpc.notify("$/cancel_request", {"requestId": self._prompt})] if self._prompt else []
@@ -67,8 +70,10 @@ class AcpDialog(AcpOpening):
             # An agent's own "always" may be written into the user's settings: ours lasts as long as the dialog.
             self._always.add(key_of(self._call_of(request), self.acp))
             kind = "allow_once"
+        # An agent that hears "cancelled" first may take it for a no, and go on to its end.
+        steps: list[Step] = self.interrupt() if kind == "cancelled" and self._prompt else []
         option = None if kind == "cancelled" else option_of(request, kind)
-        steps: list[Step] = [*self._rpc.respond(ask, {"outcome": _outcome(option)})]
+        steps += self._rpc.respond(ask, {"outcome": _outcome(option)})
         if kind.startswith("reject") and isinstance(self.reader, AcpReader):
             events = self.reader.rejected(self._call_of(request), message or "it was refused")
             steps += [Tell(events)] if events else []
@@ -171,16 +176,18 @@ class AcpDialog(AcpOpening):
         reader, access = self.reader, self.first.access
         if not self._prompt or not isinstance(reader, AcpReader):
             return self.answer(ask, "cancelled")
-        events = reader.tool({**table(request.get("toolCall")), "status": "in_progress"})
+        known = dict(reader.calls.get(text(table(request.get("toolCall")).get("toolCallId")), {}))
+        events = reader.asked_about(table(request.get("toolCall")))
         call = self._call_of(request)
         asked = asked_of(ask, call, request, self.acp, self.first.folder)
-        needs = needed(call, self.first.folder)
+        # copilot asks to "read" where an edit leads out of the folder: the call itself counts, too.
+        needs = widest(needed(each, self.first.folder) for each in (call, known) if each)
         if not suffices(access, needs):
             by = f"access {access}"
             told = [*events, asked, Answered(id=ask, option="reject_once", by=by)]
             self._asks.pop(ask)
             rejected = self._rpc.respond(ask, {"outcome": _outcome(option_of(request, "reject_once"))})
-            return [Tell(told), *rejected, Tell(reader.rejected(call, f"{by} does not allow it", needs))]
+            return [Tell(told), *rejected, Tell(reader.rejected(call, f"{by} does not allow it"))]
         if key_of(call, self.acp) in self._always and option_of(request, "allow_once") is not None:
             told = [*events, asked, Answered(id=ask, option="allow_always", by="an answer before")]
             return [Tell(told), *self.answer(ask, "allow_once")]
@@ -209,18 +216,23 @@ class AcpDialog(AcpOpening):
         if turn.system and turn.first and self.acp.system == "prompt":
             turn = structs.replace(turn, prompt=f"{turn.system}\n\n{turn.prompt}")
             notices.append("the system prompt was put before the first prompt")
-        said = literal(turn, self.acp.marks)
-        return [{"type": "text", "text": said}, *map(self._block, turn.attachments)], notices
+        guarded = not turn.command and turn.prompt.lstrip()[:1] in tuple(self.acp.marks)
+        said = GUARD + turn.prompt if guarded else turn.prompt
+        return [{"type": "text", "text": said}, *map(self.block, turn.attachments)], notices
 
-    def _block(self, attached: Attachment) -> Record:
+    def block(self, attached: Attachment) -> Record:
+        """What goes with a prompt, as a block of it. Raises unsupported."""
         takes = table(self._abilities.get("promptCapabilities"))
         if attached.image and not takes.get("image"):
             what = f"{self.first.agent} takes no images: {attached.path}"
             raise OstlerError("unsupported", what, "Leave it out, or choose another agent")
+        if attached.data:
+            kind, _, data = attached.data.removeprefix("data:").partition(";base64,")
+            return {"type": "image", "mimeType": kind, "data": data}
         if attached.content is None:
             name = attached.name or attached.path.rpartition("/")[2]
             return {"type": "resource_link", "uri": f"file://{attached.path}", "name": name}
-        if takes.get("embeddedContext"):
+        if takes.get("embeddedContext") and self.acp.embeds:
             resource = {"uri": f"file:///{attached.name}", "text": attached.content}
             return {"type": "resource", "resource": resource}
         return {"type": "text", "text": f'<file name="{attached.name}">\n{attached.content}\n</file>'}
@@ -254,4 +266,4 @@ def acp_face(acp: Acp, launch: Callable[[Turn, Host], Launch], needs: Sequence[s
         pass
 
     Spoken.acp = acp
-    return DialogFace(launch=launch, dialog=Spoken, needs=tuple(needs), protocol="acp")
+    return DialogFace(launch=launch, dialog=Spoken, needs=tuple(needs), images=True, protocol="acp")

@@ -1,5 +1,7 @@
 """Permission requests of ACP agents: as asks, and what no answer may allow."""
 
+from collections.abc import Iterable
+
 from msgspec.json import encode
 
 from ostler.agents.acp_words import OPTIONS, TOOLS, Acp
@@ -57,6 +59,10 @@ def needed(call: Record, folder: str) -> Access:
     root = folder.rstrip("/") + "/"
     inside = all(_inside(path, root) for path in paths_of(call))
     return "write" if inside else "full"
+
+
+def widest(needs: Iterable[Access]) -> Access:
+    return max(needs, key=_LEVELS.index, default="full")
 
 
 def suffices(access: Access, for_: Access) -> bool:

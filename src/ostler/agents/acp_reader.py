@@ -2,17 +2,17 @@
 
 from typing import Any
 
-from ostler.agents.acp_asks import diffs_of, paths_of
+from ostler.agents.acp_asks import diffs_of, needed, paths_of, suffices
 from ostler.agents.acp_words import ERRORS, Acp
 from ostler.agents.adapter import Reader, Record, kind_of, title_of
 from ostler.agents.values import number, table, tables, text
 from ostler.errors import ErrorKind
 from ostler.words import (
-    Access,
     AnyEvent,
     Denial,
     Exit,
     FileChange,
+    Notice,
     Plan,
     PlanStep,
     Problem,
@@ -158,6 +158,8 @@ class AcpReader(Reader):
         piece = content.get("text")
         if not isinstance(piece, str) or not piece:
             return []
+        if not kept and self.acp.aside(piece):
+            return [Notice(code="agent", text=piece)]
         self.worked = True
         kept.append(piece)
         if kept is self._said and self._thought:
@@ -194,11 +196,16 @@ class AcpReader(Reader):
             events.append(self._ended(id, call))
         return events
 
-    def rejected(self, call: Record, reason: str, access: Access | None = None) -> list[AnyEvent]:
+    def asked_about(self, told: Record) -> list[AnyEvent]:
+        """The call of a permission request begins there, if it did not before; its own words count more."""
+        known = self.calls.get(text(told.get("toolCallId")), {})
+        own = known if self._tells(known) else {"kind": known.get("kind") or told.get("kind")}
+        return self.tool({**told, **own, "title": told.get("title"), "status": "in_progress"})
+
+    def rejected(self, call: Record, reason: str) -> list[AnyEvent]:
         """A call that was not allowed: gemini says no more of it."""
-        id, (name, input) = text(call.get("toolCallId")), self.acp.tool(call)
-        target = title_of(name, input) or text(call.get("title"))[:200]
-        self.denied.append(Denial(tool=name, target=target, access=access, reason=reason))
+        id = text(call.get("toolCallId"))
+        self._denied(call, reason)
         if id not in self.open_tools:
             return []
         self._forget(id)
@@ -207,7 +214,7 @@ class AcpReader(Reader):
     def _tells(self, call: Record) -> bool:
         """Whether it says enough to be shown: some agents announce a call before its input is there."""
         name, input = self.acp.tool(call)
-        return call.get("status") != "pending" or bool(title_of(name, input) or call.get("content"))
+        return call.get("status") not in (None, "pending") or bool(title_of(name, input) or call.get("content"))
 
     def _started(self, id: str, call: Record) -> ToolStarted:
         name, input = self.acp.tool(call)
@@ -217,18 +224,29 @@ class AcpReader(Reader):
 
     def _ended(self, id: str, call: Record) -> ToolEnded:
         self._forget(id)
-        diffs, exit = diffs_of(call, self.turn.folder), exit_of(call)
+        diffs, exit, output = diffs_of(call, self.turn.folder), exit_of(call), output_of(call)
         ok = call.get("status") == "completed" and exit in (None, 0)
+        denied = not ok and self.acp.denied(call, output)
+        if denied:
+            self._denied(call, output)
         return self.tool_ended(
             ToolEnded(
                 id=id,
                 ok=ok,
-                output=output_of(call),
-                diff="".join(diff for _, diff in diffs),
+                output=output,
+                diff="".join(diff for _, diff in diffs) if ok else "",
                 files=tuple(FileChange(path=path) for path in dict.fromkeys(paths_of(call))) if ok else (),
                 exit_code=exit,
+                denied=denied,
             )
         )
+
+    def _denied(self, call: Record, reason: str) -> None:
+        """Keeps the refusal, with the access that would do."""
+        name, input = self.acp.tool(call)
+        target, access = title_of(name, input) or text(call.get("title"))[:200], needed(call, self.turn.folder)
+        wider = None if suffices(self.turn.access, access) else access
+        self.denied.append(Denial(tool=name, target=target, access=wider, reason=reason[:500]))
 
     def _forget(self, id: str) -> None:
         self.calls.pop(id, None)

@@ -12,6 +12,7 @@ from ostler.errors import ErrorKind
 from ostler.words import Access
 
 PROTOCOL = 1
+GUARD = "\u200b"  # before a prompt that must not be taken for a command: several agents trim before they look
 CALLS: dict[str, CallName] = {
     "fs/read_text_file": "read_file",
     "fs/write_text_file": "write_file",
@@ -44,6 +45,14 @@ def told_tool(call: Record) -> tuple[str, Any]:
     return own or TOOLS.get(kind) or kind or "tool", call.get("rawInput")
 
 
+def _never(call: Record, output: str) -> bool:
+    return False
+
+
+def _nothing(said: str) -> bool:
+    return False
+
+
 class Acp(Struct, frozen=True, kw_only=True):
     """What differs between agents that speak ACP."""
 
@@ -54,9 +63,12 @@ class Acp(Struct, frozen=True, kw_only=True):
     reads: bool = True  # it may read files through us
     writes: bool = True
     terminals: bool = True
+    embeds: bool = True  # text that goes with a prompt is embedded, where the agent says that it can be
     marks: str = "/"  # what makes of a prompt a command
     system: Literal["launch", "prompt"] = "prompt"  # where a system prompt goes
     tool: Callable[[Record], tuple[str, Any]] = told_tool
+    aside: Callable[[str], bool] = _nothing  # whether a message is not the model's, but of the program about itself
+    denied: Callable[[Record, str], bool] = _never  # whether a call failed since a rule forbids it, and its output
     counts: Literal["turn", "process", "no"] = "turn"  # what the tokens of an answer are a sum of
     loads_as: str = ""  # stands before the id of a session that is loaded
     replays_late: bool = False  # what it replays of a loaded session comes after its answer, too

@@ -84,6 +84,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     cost: bool = False
 
     dialog: "DialogFace | None" = None  # one process for many turns, where the agent can
+    one_shot: bool = True  # it has turns of one process each; if not, dialogs carry all of them
 
     # Adoption: globs under HOME, and a pure look at one file's path and first records.
     conversations: tuple[str, ...] = ()

@@ -17,13 +17,18 @@ class CopilotDialog(AcpDialog):
         model_by_flag=True,
         system="launch",
         counts="process",
+        embeds=False,  # it puts them into files in /tmp, and may not read those
+        aside=lambda said: said.startswith("Info: Disabled tools: "),
+        denied=lambda call, output: table(call.get("rawOutput")).get("code") == "denied",
     )
     problem_of: Callable[[Record], Problem]
 
     def log(self) -> str:
-        """It answers a refused key with an empty `end_turn`; why, stands in its own file alone."""
-        empty = self.reader is not None and self.reader.problem is not None and self.reader.problem.kind == "unproven"
-        return f".copilot/session-state/{self._session}/events.jsonl" if empty and UUID.fullmatch(self._session) else ""
+        """It ends a turn well that came to nothing, say by a refused key; the error stands in its own file alone."""
+        doubtful = self.reader is not None and self.reader.result is not None and self.reader.usage is None
+        if not doubtful or not UUID.fullmatch(self._session):
+            return ""
+        return f".copilot/session-state/{self._session}/events.jsonl"
 
     def explain(self, records: list[Record]) -> None:
         assert self.reader is not None
@@ -33,7 +38,7 @@ class CopilotDialog(AcpDialog):
                 problem = None
             elif record.get("type") == "session.error":
                 problem = type(self).problem_of(table(record.get("data")))
-        if problem is not None:
+        if problem is not None and (self.reader.problem is None or self.reader.problem.kind == "unproven"):
             self.reader.fail("its log: session.error", problem.kind, problem.message, problem.hint)
 
 
@@ -48,4 +53,4 @@ def face(launch: Callable[[Turn, Host], Launch], problem_of: Callable[[Record], 
         flags = [flag for flag in once.argv[1:] if not flag.startswith(("--output-format=", "--allow-"))]
         return Launch(argv=(host.executable, "--acp", *flags), env=once.env, files=once.files, notices=once.notices)
 
-    return DialogFace(launch=launched, dialog=Spoken, protocol="acp")
+    return DialogFace(launch=launched, dialog=Spoken, images=True, protocol="acp")

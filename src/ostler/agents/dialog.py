@@ -171,4 +171,5 @@ class DialogFace(Struct, frozen=True, kw_only=True):
     needs: tuple[str, ...] = ()  # flags beyond those of one-shot turns
     help: tuple[tuple[str, ...], ...] = ()
     steers: bool = False  # it takes words while it works
+    images: bool = False  # it carries images in its prompts
     protocol: str = ""  # "stream-json", "app-server", "acp": for the docs

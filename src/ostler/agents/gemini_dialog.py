@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-from ostler.agents.acp import acp_face, bare
+from msgspec import structs
+
+from ostler.agents.acp import AcpDialog, bare
 from ostler.agents.acp_words import Acp, told_tool
 from ostler.agents.adapter import Record
 from ostler.agents.dialog import DialogFace
 from ostler.agents.values import text
-from ostler.words import Host, Launch, Turn
+from ostler.words import Attachment, Host, Launch, Turn
 
 
 def tool(call: Record) -> tuple[str, Any]:
@@ -23,12 +25,24 @@ ACP = Acp(
     modes={"read": "default", "write": "default", "full": "default"},
     model_by_flag=True,
     reads=False,  # no error that JSON-RPC knows means "there is no such file" to it
+    embeds=False,
+    marks="/$",
     tool=tool,
+    denied=lambda call, output: output.startswith("Path not in workspace"),
     # Loading a session begins a file named after its id and the minute. In the minute in which the session
     # itself began that is its own file, and gemini forgets all; an id with a blank has another name.
     loads_as=" ",
     replays_late=True,
 )
+
+
+class GeminiDialog(AcpDialog):
+    acp = ACP
+
+    def block(self, attached: Attachment) -> Record:
+        """An image beside a file or an embedded text is lost; one of the folder goes as a file, too."""
+        inside = attached.path.startswith(self.first.folder.rstrip("/") + "/")
+        return super().block(structs.replace(attached, data="") if inside else attached)
 
 
 def face(launch: Callable[[Turn, Host], Launch]) -> DialogFace:
@@ -39,4 +53,4 @@ def face(launch: Callable[[Turn, Host], Launch]) -> DialogFace:
         argv = (host.executable, "--acp", "--approval-mode=default", *flags)
         return Launch(argv=argv, env=once.env, files=once.files, notices=once.notices)
 
-    return acp_face(ACP, launched)
+    return DialogFace(launch=launched, dialog=GeminiDialog, images=True, protocol="acp")

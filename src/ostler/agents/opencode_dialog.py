@@ -20,8 +20,12 @@ def tool(call: Record) -> tuple[str, Any]:
     return text(call.get("firstTitle")) or name, input
 
 
+def denied(call: Record, output: str) -> bool:
+    return output.startswith(("The user has specified a rule", "Model tried to call unavailable tool"))
+
+
 class OpencodeDialog(AcpDialog):
-    acp = Acp(keeps_mode=True, system="launch", counts="no", tool=tool)  # the tokens are those of the last step
+    acp = Acp(keeps_mode=True, system="launch", counts="no", tool=tool, denied=denied)  # it counts the last step alone
 
     def mode_for(self, turn: Turn) -> str:
         return own_agent(turn)
@@ -41,7 +45,7 @@ def face(launch: Callable[[Turn, Host], Launch], rules: Callable[[Turn], dict[st
         env = {**once.env, "OPENCODE_CONFIG_CONTENT": json.dumps(config)}
         return Launch(argv=(host.executable, "acp"), env=env, files=once.files, notices=once.notices)
 
-    return DialogFace(launch=launched, dialog=OpencodeDialog, protocol="acp")
+    return DialogFace(launch=launched, dialog=OpencodeDialog, images=True, protocol="acp")
 
 
 def asking(rules: dict[str, Any]) -> dict[str, Any]:

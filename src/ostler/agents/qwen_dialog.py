@@ -6,11 +6,11 @@ from typing import Any
 from msgspec import structs
 from msgspec.json import encode
 
-from ostler.agents.adapter import Reader
+from ostler.agents.adapter import Reader, title_of
 from ostler.agents.dialog import AnswerKind, Ask, DialogFace, Step, Tell, Write
 from ostler.agents.stream_dialog import ALWAYS, ONCE, REJECT, StreamDialog
 from ostler.agents.values import table, text
-from ostler.words import Answered, Host, Launch, Notice, Turn
+from ostler.words import Access, Answered, Asked, Denial, Exit, Host, Launch, Notice, Problem, Turn
 
 PromptOf = Callable[[Turn], tuple[str, tuple[str, ...]]]
 
@@ -35,17 +35,47 @@ class QwenDialog(StreamDialog):
         if kind == "allow_always" and ask in self._asks:
             self._always.add(_key(self._asks[ask]))
             kind = "allow_once"
+        elif kind.startswith("reject") and ask in self._asks:
+            self._refused(self._asks[ask], message or "it was refused")
         return super().answer(ask, kind, message)
+
+    def unborn(self, exit: Exit | None, stderr_tail: str) -> Problem | None:
+        if "No saved session found" not in stderr_tail:
+            return None
+        gone = f"qwen has no conversation {self.first.agent_session}"
+        return Problem(kind="not_found", message=gone, hint="Start a new session")
+
+    def _refused(self, request: dict[str, Any], reason: str, access: Access | None = None) -> None:
+        """qwen's own result does not list it."""
+        name, target = _title(request)
+        if self.reader is not None:
+            self.reader.denied.append(Denial(tool=name, target=target, access=access, reason=reason))
 
     def _asked(self, id: str, request: dict[str, Any]) -> list[Step]:
         steps = super()._asked(id, request)
         if not steps or not isinstance(steps[0], Ask):
             return steps
         asked = structs.replace(steps[0].asked, options=(ONCE, ALWAYS, REJECT))
+        if self.first.access == "write" and not _inside(asked, self.first.folder):
+            self._refused(self._asks.pop(id), "access write is for the folder alone", "full")
+            told = Answered(id=id, option="reject_once", by="access write")
+            refused = {"behavior": "deny", "message": f"Edits are for {self.first.folder} alone."}
+            return [Tell([asked, told]), self._respond(id, refused)]
         if _key(request) in self._always:
             told = Answered(id=id, option="allow_always", by="an answer before")
             return [Tell([asked, told]), *super().answer(id, "allow_once")]
         return [Ask(asked)]
+
+
+def _title(request: dict[str, Any]) -> tuple[str, str]:
+    name = text(request.get("tool_name"))
+    return name, title_of(name, request.get("input"))
+
+
+def _inside(asked: Asked, folder: str) -> bool:
+    """Whether all files that it is about lie in the folder; qwen takes absolute paths alone."""
+    root = folder.rstrip("/") + "/"
+    return all(change.path.startswith(root) and ".." not in change.path.split("/") for change in asked.files)
 
 
 def _key(request: dict[str, Any]) -> tuple[str, bytes]:

@@ -32,6 +32,10 @@ def acp(agent: str | None, access: "Access | None") -> None:
     from ostler.cli.turns import settings_for
     from ostler.work.sessions import choose
 
+    if os.isatty(0):
+        print(
+            "ostler acp speaks with editors, not with people: docs/acp.md tells how. Ctrl-D ends it.", file=sys.stderr
+        )
     settings = settings_for(None)
     choose(settings, agent)  # raises now what each session would
     asyncio.run(_serve(settings, agent, access, sink))

@@ -43,7 +43,7 @@ def checked(value: Any, kind: Any, where: Where, path: Path) -> Any:
     if get_origin(kind) is dict:
         table = _table(value, where, path)
         return {name: checked(item, get_args(kind)[1], where, (*path, name)) for name, item in table.items()}
-    if path[0] == "commands" and isinstance(value, str):
+    if path[0] in ("commands", "acp") and isinstance(value, str):
         value = [value]
     return _leaf(value, kind, where, path)
 
@@ -123,10 +123,12 @@ def _unsound(value: Any, path: Path) -> str:
         return "it contains a NUL character"
     if path[0] == "env" and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", path[1]):
         return f"{path[1]!r} cannot be the name of a variable"
-    if path[0] == "commands" and not (value and value[0]):
+    if path[0] in ("commands", "acp") and not (value and value[0]):
         return "a command needs a program"
     if path[0] == "port" and not 0 <= value <= 65535:
         return "a port is a number from 1 to 65535, or 0 for any"
+    if path[0] == "acp" and not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", path[1]):
+        return f"{path[1]!r} cannot be the name of an agent: write a-z, 0-9 and -"
     if path[0] == "state" and not value:
         return "it is empty"
     if path[0] in _ABOVE_ZERO and not (math.isfinite(value) and value > 0):

@@ -96,7 +96,7 @@ def _file_value(key: str, value: Any, where: Where) -> Any:
         raise unknown(where, (key,), FILE_KEYS)
     value = checked(value, TYPES[key], where, (key,))
     base = os.path.dirname(where.name)
-    if key == "commands":
+    if key in ("commands", "acp"):
         return {agent: [_program(argv[0], base), *argv[1:]] for agent, argv in value.items()}
     if key == "state" and value not in ("user", "project"):
         return _program(f"./{value}" if "/" not in value else value, base)

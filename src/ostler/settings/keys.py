@@ -51,6 +51,7 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     env: dict[str, str] = {}
     redact: tuple[str, ...] = ()  # further variables whose values are secret
     commands: dict[str, tuple[str, ...]] = {}  # agent → argv that stands in for its binary
+    acp: dict[str, tuple[str, ...]] = {}  # a name → argv of an ACP agent that ostler does not know
     state: str = "user"  # "user", "project" or a path
     ttl_days: float = 30.0
     config: Literal["user", "private"] = "user"

@@ -13,7 +13,7 @@ from ostler.settings.trust import Trust, digest, recorded_trust, unsafe_keys, wi
 
 _ADD_UP = {"tools_denied", "redact"}  # what restricts is never lost to a higher layer
 _IN_ORDER = {"asks"}  # the first that fits counts: nobody's rules come before the user's
-_MERGED = {"models", "profiles", "limits", "env", "commands"}
+_MERGED = {"models", "profiles", "limits", "env", "commands", "acp"}
 
 
 def load_settings(
@@ -45,6 +45,7 @@ def load_settings(
         home=_state_folder(settings, environ, root),
         project=root,
         commands={name: (_expanded(argv[0], environ), *argv[1:]) for name, argv in settings.commands.items()},
+        acp={name: (_expanded(argv[0], environ), *argv[1:]) for name, argv in settings.acp.items()},
         scenario=os.path.abspath(settings.scenario) if settings.scenario else "",  # agents start elsewhere
     )
     return Loaded(settings=settings, notices=tuple(notices), sources=sources, project_file=project_file)

@@ -61,6 +61,10 @@ _TEMPLATE = """\
 #[commands]
 #claude = ["/opt/claude/bin/claude"]
 
+# Agents that ostler does not know, by the command that speaks ACP on stdio: `ostler run mine "…"`: (trust)
+#[acp]
+#mine = ["my-agent", "--acp"]
+
 # Seconds, "5m", or "none". A project may lower them; raising is (trust).
 #[limits]
 #first_record = 90

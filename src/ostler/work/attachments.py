@@ -1,5 +1,6 @@
 """Files and images that go with a prompt: checked before a turn begins."""
 
+import base64
 import os
 import stat
 from collections.abc import Mapping, Sequence
@@ -73,6 +74,21 @@ def _file(a: Attachment, agent: Agent, folder: str) -> Attachment:
             "unsupported", f"{agent.name} takes no images: {a.path}", "Leave it out, or choose another agent"
         )
     return structs.replace(a, path=path, name=a.name or os.path.basename(path), image=image)
+
+
+def with_images(attachments: Sequence[Attachment]) -> tuple[Attachment, ...]:
+    """The same, with the images' own bytes. Raises bad_request for one that went away meanwhile."""
+    return tuple(structs.replace(a, data=_data_url(a.path)) if a.image else a for a in attachments)
+
+
+def _data_url(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_FILE)
+    except OSError as error:
+        raise OstlerError("bad_request", f"the attachment cannot be read: {path} ({error.strerror})") from error
+    kind = {b"\x89P": "png", b"\xff\xd8": "jpeg", b"GI": "gif"}.get(data[:2], "webp")
+    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
 
 
 def _start(path: str, shown: str) -> bytes:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 from msgspec import structs
 
-from ostler.agents import AGENTS
+from ostler.agents import AGENTS, any_acp
 from ostler.errors import OstlerError
 from ostler.process import Size, Warden, raise_fd_limit
 from ostler.settings import Settings
@@ -61,6 +61,7 @@ class Ostler:
     """Sessions and turns on one state folder. Use `async with`: at the end nothing is left running."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str], role: str = "api") -> None:
+        any_acp.add(AGENTS, settings.acp)
         self.setup = Setup(settings=settings, environ=dict(environ), store=_open_store(settings))
         self.desk = OwnerDesk(self.store, role)
         self._looking_after: asyncio.Task[None] | None = None

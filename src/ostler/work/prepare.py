@@ -17,7 +17,7 @@ from ostler.words import Host, Turn
 from ostler.work import attachments, schema
 from ostler.work.carry import Attempt
 from ostler.work.environment import child_environment, secrets
-from ostler.work.probe import Probe, find, on_path, probe
+from ostler.work.probe import Probe, chosen, find, on_path, probe
 
 _MAX_PROMPT = 64 * 1024 * 1024
 
@@ -46,6 +46,8 @@ def server_of(setup: Setup, agent: Agent) -> Agent:
 
 async def prepare(setup: Setup, turn: Turn) -> Attempt:
     """The attempt, ready to be carried. Raises OstlerError for all that cannot work; writes nothing."""
+    if turn.agent not in AGENTS:
+        raise OstlerError("not_found", f"there is no agent {turn.agent!r} any more", f"Agents: {', '.join(AGENTS)}")
     server = server_of(setup, AGENTS[turn.agent])
     told = _checked(turn, server)
     _check_promise(setup, turn, server)
@@ -61,6 +63,8 @@ async def prepare(setup: Setup, turn: Turn) -> Attempt:
         folder_names=frozenset(n for n in server.folder_names if os.path.lexists(os.path.join(turn.folder, n))),
     )
     face = _face(server, told)
+    if face is not None and face.images:
+        told = structs.replace(told, attachments=attachments.with_images(told.attachments))
     launch = face.launch(told, host) if face else server.launch(told, host)
     confirm(told, host, launch.argv[1:])
     launch = structs.replace(launch, argv=(*prefix, *launch.argv[1:]))
@@ -88,9 +92,9 @@ async def prepare(setup: Setup, turn: Turn) -> Attempt:
 
 def _face(agent: Agent, turn: Turn) -> DialogFace | None:
     """How the turn is carried: None is a process of its own."""
-    if turn.transport == "pipe":
+    if turn.transport == "pipe" and agent.one_shot:
         return None
-    if turn.transport != "dialog":
+    if turn.transport not in ("pipe", "dialog"):
         raise OstlerError("unsupported", f"{turn.transport} cannot carry a turn yet", "Use pipe or dialog")
     if agent.dialog is None:
         able = ", ".join(a.name for a in AGENTS.values() if a.dialog)
@@ -99,9 +103,14 @@ def _face(agent: Agent, turn: Turn) -> DialogFace | None:
 
 
 async def _binary(setup: Setup, agent: Agent) -> tuple[tuple[str, ...], Probe]:
-    prefix = find(agent, setup.environ.get("PATH", os.defpath), setup.settings.commands.get(agent.name))
+    prefix = find(agent, setup.environ.get("PATH", os.defpath), chosen(setup.settings, agent.name))
+    if prefix is None and agent.name in setup.settings.acp:
+        program = setup.settings.acp[agent.name][0]
+        raise OstlerError("missing", f"`{program}` is no program here", f"Mend acp.{agent.name} in your settings")
     if prefix is None:
         raise OstlerError("missing", f"`{agent.binaries[0]}` is not on PATH", f"Install: {agent.install}")
+    if not agent.one_shot:
+        return prefix, Probe(path=prefix[0])  # its protocol tells what it can do
     environment = child_environment(setup.environ, agent, add={}, pass_patterns=(), launch_env={})
     return prefix, await probe(agent, prefix, environment.env, NotesCache(setup.store))
 

@@ -42,6 +42,11 @@ class ProbeCache(Protocol):
     async def put(self, key: str, value: Any) -> None: ...
 
 
+def chosen(settings: Settings, agent: str) -> tuple[str, ...] | None:
+    """What the settings say to run for this agent."""
+    return settings.commands.get(agent) or settings.acp.get(agent)
+
+
 def find(agent: Agent, path: str, override: Sequence[str] | None = None) -> tuple[str, ...] | None:
     """The argv prefix that starts the agent: by the settings, or its first binary on `path`; None without one."""
     if override:
@@ -214,8 +219,10 @@ class AgentReport(Struct, frozen=True, kw_only=True):
 async def report(agent: Agent, environ: Mapping[str, str], settings: Settings, cache: ProbeCache) -> AgentReport:
     """Everything that can be told of an agent without a network call. Raises nothing."""
     environment = child_environment(environ, agent, add=settings.env, pass_patterns=settings.env_pass, launch_env={})
-    prefix = find(agent, environ.get("PATH", os.defpath), settings.commands.get(agent.name))
-    found = await ask(agent, prefix, environment.env, cache) if prefix is not None else None
+    prefix = find(agent, environ.get("PATH", os.defpath), chosen(settings, agent.name))
+    found = None
+    if prefix is not None:
+        found = await ask(agent, prefix, environment.env, cache) if agent.one_shot else Probe(path=prefix[0])
     problem = f"`{agent.binaries[0]}` is not on PATH" if found is None else found.problem or lacking(agent, found)
     return AgentReport(
         name=agent.name,

@@ -102,7 +102,7 @@ class LiveSession:
         command: bool = False,
         wait: bool = False,
         record: Recording | None = None,
-        transport: Transport = "pipe",
+        transport: Transport | None = None,
     ) -> AsyncGenerator[AnyEvent, None]:
         """Runs one turn and yields its events; the last is `ended`, then `self.last` is its envelope.
 

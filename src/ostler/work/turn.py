@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 from msgspec.json import encode, format
 
-from ostler.agents import AGENTS, agent_for
+from ostler.agents import AGENTS, agent_for, any_acp
 from ostler.errors import OstlerError, kind_of_os_error
 from ostler.process import Warden
 from ostler.settings import Settings
@@ -316,6 +316,7 @@ def _judge(wanted: dict[str, Any], verdict: Verdict) -> tuple[str | None, Any]:
 
 def name_and_model(settings: Settings, name: str) -> tuple[str, str | None]:
     """An agent's name and model for a name, a model or a profile."""
+    any_acp.add(AGENTS, settings.acp)
     profile = settings.profiles.get(name)
     if profile is not None and name not in AGENTS:  # no project file may take over an agent's name
         if not (profile.agent or profile.model):

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ostler.agents import AGENTS
 from ostler.settings import Profile, Settings
 from ostler.words import Access, Attachment, Limits, Session, Transport, Turn
 from ostler.work.attachments import attachment
@@ -29,7 +30,7 @@ class Wishes(Struct, frozen=True, kw_only=True):
     limits: Limits | None = None
     fallback: Sequence[str] | None = None
     command: bool = False
-    transport: Transport = "pipe"
+    transport: Transport | None = None  # None: a process of its own, where the agent has that
 
 
 def turn_of(wishes: Wishes, row: Session, settings: Settings) -> Turn:
@@ -61,9 +62,15 @@ def turn_of(wishes: Wishes, row: Session, settings: Settings) -> Turn:
         command=wishes.command,
         first=first,
         lean=settings.lean,
-        transport=wishes.transport,
+        transport=wishes.transport or _usual_transport(row.agent),
         **conversation_of(row),
     )
+
+
+def _usual_transport(name: str) -> Transport:
+    """A process for each turn, unless the agent only holds dialogs."""
+    agent = AGENTS.get(name)
+    return "dialog" if agent is not None and not agent.one_shot else "pipe"
 
 
 def conversation_of(row: Session) -> dict[str, Any]:
