@@ -6,6 +6,7 @@ JSON-RPC over stdio, protocol 1. Rules that all agents keep stand in the files b
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from msgspec import structs
 
@@ -126,8 +127,11 @@ class AcpDialog(AcpOpening):
             self._past.add(text(update.get("toolCallId")))
             return []
         steps = _shown_terminals(update) if "_meta" in update else []
-        if self.reader is None or (self._past and update.get("toolCallId") in self._past):
+        if kind == "tool_call":
+            self._past.discard(text(update.get("toolCallId")))  # some agents count anew in each turn
+        elif kind == "tool_call_update" and text(update.get("toolCallId")) in self._past:
             return steps
+        assert self.reader is not None
         events = self.reader.read(update)
         if events:
             steps.append(Tell(events))
@@ -176,6 +180,7 @@ class AcpDialog(AcpOpening):
         reader, access = self.reader, self.first.access
         if not self._prompt or not isinstance(reader, AcpReader):
             return self.answer(ask, "cancelled")
+        self._past.discard(text(table(request.get("toolCall")).get("toolCallId")))
         known = dict(reader.calls.get(text(table(request.get("toolCall")).get("toolCallId")), {}))
         events = reader.asked_about(table(request.get("toolCall")))
         call = self._call_of(request)
@@ -231,7 +236,7 @@ class AcpDialog(AcpOpening):
             return {"type": "image", "mimeType": kind, "data": data}
         if attached.content is None:
             name = attached.name or attached.path.rpartition("/")[2]
-            return {"type": "resource_link", "uri": f"file://{attached.path}", "name": name}
+            return {"type": "resource_link", "uri": f"file://{quote(attached.path)}", "name": name}
         if takes.get("embeddedContext") and self.acp.embeds:
             resource = {"uri": f"file:///{attached.name}", "text": attached.content}
             return {"type": "resource", "resource": resource}
