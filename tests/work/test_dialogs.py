@@ -231,6 +231,17 @@ async def test_an_idle_dialog_is_closed_and_comes_back(yard: AcpYard) -> None:
         assert (await turn(o, live, "[[history]]"))[0].text == "[[say:one]]"
 
 
+async def test_another_agent_takes_a_turn_whose_dialog_did_not_open(yard: AcpYard) -> None:
+    broken = yard.base / "broken"
+    broken.write_text("#!/bin/sh\necho 'please log in' >&2; exit 1\n")
+    broken.chmod(0o755)
+    async with yard.ostler(acp={"mine": [str(broken)], "other": list(SCRIPTED)}, loose=["mine", "other"]) as o:
+        live = await yard.session(o)
+        envelope, events = await turn(o, live, "[[say:hi]]", fallback=["other"])
+        assert (envelope.outcome, envelope.text, envelope.served_by) == ("done", "hi", "other")
+        assert "fallback" in [e.code for e in events if isinstance(e, Notice)]
+
+
 async def test_a_name_that_is_taken(tmp_path: Path) -> None:
     yard = AcpYard(tmp_path)
     with pytest.raises(OstlerError) as refused:

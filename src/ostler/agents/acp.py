@@ -158,7 +158,17 @@ class AcpDialog(AcpOpening):
         assert isinstance(reader, AcpReader)
         self._prompt, self._held = 0, None
         events = reader.stopped(result) if error is None else reader.refused(error, self._logins)
-        return [*([Tell(events)] if events else []), Over()]
+        return [*self._let_go(), *([Tell(events)] if events else []), Over()]
+
+    def _let_go(self) -> list[Step]:
+        """Answers what a turn that is over still waits for."""
+        steps: list[Step] = []
+        for name in self._rpc.open():
+            if self._asks.pop(name, None) is None:
+                steps += self._rpc.refuse(name, -32800, "the turn is over")
+            else:
+                steps += [*self._rpc.respond(name, {"outcome": _outcome(None)}), Withdrawn(name)]
+        return steps
 
     # -- what the agent asks of us
 
