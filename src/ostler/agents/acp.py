@@ -6,6 +6,7 @@ JSON-RPC over stdio, protocol 1. Rules that all agents keep stand in the files b
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from msgspec import structs
 
@@ -126,8 +127,11 @@ class AcpDialog(AcpOpening):
             self._past.add(text(update.get("toolCallId")))
             return []
         steps = _shown_terminals(update) if "_meta" in update else []
-        if self.reader is None or (self._past and update.get("toolCallId") in self._past):
+        if kind == "tool_call":
+            self._past.discard(text(update.get("toolCallId")))  # some agents count anew in each turn
+        elif kind == "tool_call_update" and text(update.get("toolCallId")) in self._past:
             return steps
+        assert self.reader is not None
         events = self.reader.read(update)
         if events:
             steps.append(Tell(events))
@@ -154,7 +158,17 @@ class AcpDialog(AcpOpening):
         assert isinstance(reader, AcpReader)
         self._prompt, self._held = 0, None
         events = reader.stopped(result) if error is None else reader.refused(error, self._logins)
-        return [*([Tell(events)] if events else []), Over()]
+        return [*self._let_go(), *([Tell(events)] if events else []), Over()]
+
+    def _let_go(self) -> list[Step]:
+        """Answers what a turn that is over still waits for."""
+        steps: list[Step] = []
+        for name in self._rpc.open():
+            if self._asks.pop(name, None) is None:
+                steps += self._rpc.refuse(name, -32800, "the turn is over")
+            else:
+                steps += [*self._rpc.respond(name, {"outcome": _outcome(None)}), Withdrawn(name)]
+        return steps
 
     # -- what the agent asks of us
 
@@ -176,6 +190,7 @@ class AcpDialog(AcpOpening):
         reader, access = self.reader, self.first.access
         if not self._prompt or not isinstance(reader, AcpReader):
             return self.answer(ask, "cancelled")
+        self._past.discard(text(table(request.get("toolCall")).get("toolCallId")))
         known = dict(reader.calls.get(text(table(request.get("toolCall")).get("toolCallId")), {}))
         events = reader.asked_about(table(request.get("toolCall")))
         call = self._call_of(request)
@@ -231,7 +246,7 @@ class AcpDialog(AcpOpening):
             return {"type": "image", "mimeType": kind, "data": data}
         if attached.content is None:
             name = attached.name or attached.path.rpartition("/")[2]
-            return {"type": "resource_link", "uri": f"file://{attached.path}", "name": name}
+            return {"type": "resource_link", "uri": f"file://{quote(attached.path)}", "name": name}
         if takes.get("embeddedContext") and self.acp.embeds:
             resource = {"uri": f"file:///{attached.name}", "text": attached.content}
             return {"type": "resource", "resource": resource}

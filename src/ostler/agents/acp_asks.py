@@ -38,7 +38,7 @@ def option_of(request: Record, kind: str) -> str | None:
     found = [text(option.get("optionId")) for option in options if option.get("kind") == kind]
     if not found and kind == "reject_once":
         found = [text(option.get("optionId")) for option in options if option.get("kind") == "reject_always"]
-    return found[0] if found else None
+    return next(filter(None, found), None)
 
 
 def key_of(call: Record, acp: Acp) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from ostler.agents.acp_session import Offered, Wish, fits
 from ostler.agents.acp_words import PROTOCOL, Acp
 from ostler.agents.adapter import Record, spoken
 from ostler.agents.dialog import Dialog, Fail, Ready, Step, Write
-from ostler.agents.values import number, table, tables, text
+from ostler.agents.values import table, tables, text
 from ostler.errors import OstlerError
 from ostler.words import Exit, Host, Problem, Turn
 
@@ -79,8 +79,8 @@ class AcpOpening(Dialog):
         return [] if self._ready else self._next_wish()
 
     def _initialized(self, result: Record) -> list[Step]:
-        agent, spoken = self.first.agent, number(result.get("protocolVersion"))
-        if spoken != PROTOCOL:
+        agent, spoken = self.first.agent, result.get("protocolVersion")
+        if spoken != PROTOCOL or isinstance(spoken, bool):
             wrong = f"{agent} speaks version {spoken} of ACP, ostler speaks {PROTOCOL}"
             return [Fail(Problem(kind="unsupported", message=wrong, hint=f"Update {agent} or ostler"))]
         self._abilities = table(result.get("agentCapabilities"))

@@ -12,7 +12,6 @@ from ostler.words import (
     Denial,
     Exit,
     FileChange,
-    Notice,
     Plan,
     PlanStep,
     Problem,
@@ -79,9 +78,15 @@ class Meter:
 
 
 def _counts(told: Record, quota: Record) -> dict[str, int | None]:
+    """Some agents count cached input apart from the rest: then the total is more than input and output."""
+    input = number(told.get("inputTokens", quota.get("input_tokens")))
+    output = number(told.get("outputTokens", quota.get("output_tokens")))
+    cached = (number(told.get("cachedReadTokens")) or 0) + (number(told.get("cachedWriteTokens")) or 0)
+    if input is not None and cached and number(told.get("totalTokens")) == input + (output or 0) + cached:
+        input += cached
     return {
-        "input_tokens": number(told.get("inputTokens", quota.get("input_tokens"))),
-        "output_tokens": number(told.get("outputTokens", quota.get("output_tokens"))),
+        "input_tokens": input,
+        "output_tokens": output,
         "cached_tokens": number(told.get("cachedReadTokens")),
         "reasoning_tokens": number(told.get("thoughtTokens")),
     }
@@ -125,7 +130,11 @@ class AcpReader(Reader):
         """The answer to the prompt: it ends the turn."""
         events, reason = self._owed(), text(result.get("stopReason"))
         self.usage, self.cost_usd = self.meter.turn(result)
-        if reason == "end_turn" and (self.worked or self.usage is not None):
+        mark = self.acp.error_mark
+        if mark and self.usage is None and self.text.startswith(mark):
+            said = self.text.removeprefix(mark)
+            self.fail("an error for an answer", kind_of(None, said), said[:2000])
+        elif reason == "end_turn" and (self.worked or self.usage is not None):
             self.succeed("stop reason end_turn")
         elif reason == "end_turn":
             # copilot answers a refused key like this: nothing was said, nothing was done.
@@ -158,8 +167,8 @@ class AcpReader(Reader):
         piece = content.get("text")
         if not isinstance(piece, str) or not piece:
             return []
-        if not kept and self.acp.aside(piece):
-            return [Notice(code="agent", text=piece)]
+        if (aside := self.acp.aside(piece)) is not None:
+            return [aside]
         self.worked = True
         kept.append(piece)
         if kept is self._said and self._thought:

@@ -54,6 +54,10 @@ class Rpc:
     def refuse(self, name: str, code: int, message: str) -> list[Write]:
         return [refusal(self._theirs.pop(name), code, message)] if name in self._theirs else []
 
+    def open(self) -> list[str]:
+        """The names of all that the agent still waits for."""
+        return list(self._theirs)
+
     def taken_back(self, id: Any) -> list[str]:
         """The names of requests with this id; ids are compared with their type: 1 is not "1", nor true."""
         return [name for name, theirs in self._theirs.items() if theirs == id and type(theirs) is type(id)]

@@ -9,7 +9,7 @@ from ostler.agents.adapter import Record
 from ostler.agents.dialog import CallName
 from ostler.agents.values import table, text
 from ostler.errors import ErrorKind
-from ostler.words import Access
+from ostler.words import Access, AnyEvent
 
 PROTOCOL = 1
 GUARD = "\u200b"  # before a prompt that must not be taken for a command: several agents trim before they look
@@ -49,8 +49,8 @@ def _never(call: Record, output: str) -> bool:
     return False
 
 
-def _nothing(said: str) -> bool:
-    return False
+def _nothing(said: str) -> None:
+    return None
 
 
 class Acp(Struct, frozen=True, kw_only=True):
@@ -67,7 +67,8 @@ class Acp(Struct, frozen=True, kw_only=True):
     marks: str = "/"  # what makes of a prompt a command
     system: Literal["launch", "prompt"] = "prompt"  # where a system prompt goes
     tool: Callable[[Record], tuple[str, Any]] = told_tool
-    aside: Callable[[str], bool] = _nothing  # whether a message is not the model's, but of the program about itself
+    aside: Callable[[str], AnyEvent | None] = _nothing  # what a message means that is not the model's but the program's
+    error_mark: str = ""  # what an error begins with that is told as a message
     denied: Callable[[Record, str], bool] = _never  # whether a call failed since a rule forbids it, and its output
     counts: Literal["turn", "process", "no"] = "turn"  # what the tokens of an answer are a sum of
     loads_as: str = ""  # stands before the id of a session that is loaded

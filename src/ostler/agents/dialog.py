@@ -150,13 +150,6 @@ class Dialog:
         """Why the process ended before it was ready, where the protocol tells more than stderr."""
         return None
 
-    def log(self) -> str:
-        """A file under HOME that says how the turn went, where the process itself did not; "": none is needed."""
-        return ""
-
-    def explain(self, records: list[Record]) -> None:
-        """The end of that file, before the verdict."""
-
     def verdict(self, exit: Exit | None, stderr_tail: str) -> Verdict:
         """How the turn went, after `Over` (exit None), or after the process ended in the middle of it."""
         assert self.reader is not None

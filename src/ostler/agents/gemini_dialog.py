@@ -42,7 +42,8 @@ class GeminiDialog(AcpDialog):
     def block(self, attached: Attachment) -> Record:
         """An image beside a file or an embedded text is lost; one of the folder goes as a file, too."""
         inside = attached.path.startswith(self.first.folder.rstrip("/") + "/")
-        return super().block(structs.replace(attached, data="") if inside else attached)
+        block = super().block(structs.replace(attached, data="") if inside else attached)
+        return {**block, "uri": f"file://{attached.path}"} if "uri" in block else block  # it takes `%20` as it stands
 
 
 def face(launch: Callable[[Turn, Host], Launch]) -> DialogFace:

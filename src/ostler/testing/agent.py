@@ -14,7 +14,7 @@ It reads its prompt from stdin and writes records, one JSON object a line:
 
 This is ostler's native format: a program that writes it can be read by the adapter `script`. A turn succeeded
 when a result with `ok` was written and the exit code is 0. With `--dialog` it stays for many turns
-(`ostler.testing.talk`). SIGINT and SIGTERM end it with 130 and 143 and
+(`ostler.testing.talk`), with `--acp` it is an ACP agent. SIGINT and SIGTERM end it with 130 and 143 and
 without a result. Scenarios: `ostler.testing.scenario`; steps: `ostler.testing.steps`. Without either it shows
 something worth watching. $OSTLER_SCRIPT_SPEED multiplies all delays (0: none).
 
@@ -50,6 +50,7 @@ A coding agent that plays by script.
   --resume=ID        go on with a conversation
   --fork             with --resume: go on in a copy, under a new id
   --dialog           stay for many turns: prompts and answers are read from stdin, one JSON object a line
+  --acp              speak ACP on stdio, for any client (`ostler.testing.acp_agent`)
   --access=LEVEL     read (default), write (this folder) or full
   --model=NAME       reported back
   --system=TEXT      system prompt; see the step `echo`
@@ -110,6 +111,10 @@ def _run(argv: list[str], env: dict[str, str]) -> int:
         from ostler.testing.talk import talk
 
         return talk(options, scenario, bool(path), env)
+    if "acp" in options:
+        from ostler.testing.acp_agent import serve
+
+        return serve(options, scenario, bool(path), env)
     prompt = sys.stdin.buffer.read().decode("utf-8", "replace")
     memory, speed = at_home(env)
     if cassette := options.get("cassette") or scenario.get("cassette"):
@@ -145,7 +150,7 @@ def _options(argv: list[str]) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for arg in argv:
         name, equals, value = arg.removeprefix("--").partition("=")
-        if arg in ("--fork", "--dialog"):
+        if arg in ("--fork", "--dialog", "--acp"):
             options[name] = True
         elif not arg.startswith("--") or not equals or name not in VALUES:
             raise scenarios.BadScenario(f"unknown argument {arg!r}; the prompt is read from stdin. See --help")

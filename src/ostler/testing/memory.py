@@ -43,6 +43,10 @@ class Memory:
             self._append(line)
         return session
 
+    def lines(self, session: str) -> list[dict[str, Any]]:
+        """What was said in a conversation: prompts and texts, oldest first."""
+        return self._read(session)[1:]
+
     def remember(self, **line: str) -> None:
         self._append(line)
 

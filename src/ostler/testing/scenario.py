@@ -21,7 +21,7 @@ CASSETTE = "ostler_cassette"
 # fmt: off
 STEPS = frozenset((
     "ask", "crash", "double_fork", "echo", "exit", "exit_after_result", "fail", "flood", "garbage", "history",
-    "ignore", "linger", "never_end", "notice", "plan", "retry", "run", "say", "stderr", "stream",
+    "ignore", "linger", "never_end", "notice", "plan", "read", "retry", "run", "say", "stderr", "stream",
     "structured", "think", "tool", "usage", "wait", "wait_for", "write",
 ))
 # fmt: on

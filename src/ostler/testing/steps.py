@@ -4,6 +4,7 @@
     think = TEXT                a thought, in deltas    plan = [TEXT | {text, status}, …]
     run = COMMAND | [ARGV] | {command, name}            a real child process; its output is the tool's
     write = PATH | {path, content}                      a real file; refused as the access demands
+    read = PATH                 a real file, and says what is in it
     tool = {name, input, output, ok, ended}             a tool call that only looks like one
     ask = {tool, input, answer, then, options}          a permission question; nobody there: `answer` is taken;
                                                         `then`: the steps that follow if it is allowed
@@ -184,7 +185,7 @@ class Play:
         id = self._tool(name, wanted.get("title", shown), {"command": command})
         if self._refused(name, id, shown):
             return None
-        code, output = run(["/bin/sh", "-c", command] if isinstance(command, str) else command)
+        code, output = self.run_command(["/bin/sh", "-c", command] if isinstance(command, str) else command, id)
         self.record(kind="tool_ended", id=id, ok=code == 0, output=output, exit_code=code)
         return code
 
@@ -197,14 +198,35 @@ class Play:
         if self._refused("write", id, path, needed_for_write(path)):
             return False
         try:
-            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(content)
+            self.write_file(path, content)
         except OSError as error:
             self.record(kind="tool_ended", id=id, ok=False, output=str(error))
             return False
         self.record(kind="tool_ended", id=id, ok=True, output=f"wrote {len(content)} characters", files=change)
         return True
+
+    def step_read(self, path: str) -> None:
+        """Reads a file, and says what is in it."""
+        id = self._tool("read", path, {"path": path})
+        try:
+            content = self.read_file(path)
+        except OSError as error:
+            self.record(kind="tool_ended", id=id, ok=False, output=str(error))
+            return
+        self.record(kind="tool_ended", id=id, ok=True, output=content)
+        self.step_say(content)
+
+    def run_command(self, argv: list[str], id: str) -> tuple[int, str]:
+        return run(argv)
+
+    def write_file(self, path: str, content: str) -> None:
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(content)
+
+    def read_file(self, path: str) -> str:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
 
     def step_tool(self, value: dict[str, Any]) -> None:
         name, input = value.get("name", "tool"), value.get("input")

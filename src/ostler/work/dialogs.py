@@ -6,8 +6,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from ostler.agents.adapter import OUTCOMES
 from ostler.errors import OstlerError
 from ostler.process import Warden
+from ostler.words import Problem, Verdict
 from ostler.work.asks import Answer
 from ostler.work.call_terminals import CallTerminals
 from ostler.work.carry import Attempt, Carried, Stop, cancel_all
@@ -49,7 +51,10 @@ class Dialogs:
         session = attempt.turn.session
         dialog = await self._fitting(attempt)
         if dialog is None:
-            dialog = await self._start(attempt, around.stop)
+            try:
+                dialog = await self._start(attempt, around.stop)
+            except OstlerError as error:
+                return _not_begun(error)
             dialog.terminals = self._terminals(session) if self._terminals else None
             self._live[session] = _fingerprint(attempt), dialog
         try:
@@ -118,6 +123,13 @@ class Dialogs:
         if session in self._live and self._live[session][1] is dialog:
             del self._live[session]
         await dialog.close()
+
+
+def _not_begun(error: OstlerError) -> Carried:
+    """A dialog that did not open: nothing was done, so another agent may take the turn."""
+    problem = Problem(kind=error.kind, message=error.message, hint=error.hint, retry_at=error.retry_at)
+    outcome: Any = OUTCOMES.get(error.kind, "failed")
+    return Carried(verdict=Verdict(outcome=outcome, error=problem), exit=None, leaked=(), worked=False)
 
 
 def _fingerprint(attempt: Attempt) -> Fingerprint:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -26,7 +25,6 @@ GIVE_UP = 1.0  # and its process ended
 CLOSE = 2.0
 FRAME_CAP = 64 * 1024 * 1024
 UNREAD_CAP = 64 * 1024 * 1024  # of what we wrote and the process did not read
-LOG_TAIL = 256 * 1024
 _TAIL = 16 * 1024
 _encode = msgspec.json.Encoder().encode
 
@@ -129,9 +127,6 @@ class LiveDialog:
             await self._do(lambda: self.dialog.prompt(attempt.told))
             ended_by_us = await self._until_over(turn, around.stop)
             await turn.add(self._flush())
-            if path := self.dialog.log():
-                home = attempt.env.get("HOME", "")
-                self.dialog.explain(await asyncio.to_thread(last_records, os.path.join(home, path)))
             return Carried(
                 verdict=self._verdict(turn, ended_by_us),
                 exit=self.process.exit,
@@ -450,14 +445,3 @@ def died(turn: Turn, process: Process, stderr_tail: str) -> OstlerError:
     how = spoken(process.exit) if process.exit else "an unknown end"
     kind = kind_of(None, stderr_tail) if said else "crashed"
     return OstlerError(kind, f"{turn.agent} ended with {how} before it could talk" + (f": {said}" if said else ""))
-
-
-def last_records(path: str) -> list[dict[str, Any]]:
-    """The records at the end of a file of them; none where it cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_TAIL))
-            lines = file.read(LOG_TAIL).split(b"\n")
-    except OSError:
-        return []
-    return [record for line in lines if isinstance(record := decode(line), dict)]

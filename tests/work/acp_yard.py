@@ -1,0 +1,66 @@
+"""ACP agents by a command line of the settings, under a real Ostler."""
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ostler.settings import load_settings
+from ostler.words import AnyEvent, Asked, Ended, Envelope
+from ostler.work import LiveSession, Ostler
+from ostler.work.asks import Answer
+
+SCRIPTED = (sys.executable, "-P", "-m", "ostler.testing.agent", "--acp")
+
+
+class AcpYard:
+    """A state folder, a project folder, and an agent named `mine`."""
+
+    def __init__(self, base: Path, argv: Sequence[str] = SCRIPTED, loose: bool = True) -> None:
+        self.base, self.home, self.folder = base, base / "home", base / "project"
+        self.home.mkdir()
+        self.folder.mkdir()
+        config = self.home / ".config" / "ostler" / "config.toml"
+        config.parent.mkdir(parents=True)
+        # JSON's lists and strings are TOML's.
+        config.write_text(
+            ('loose = ["mine"]\n' if loose else "")
+            + f'env = {{ OSTLER_SCRIPT_SPEED = "0", OSTLER_SCRIPT_HOME = {json.dumps(str(base / "script"))} }}\n'
+            + f"[acp]\nmine = {json.dumps(list(argv))}\n"
+        )
+        self.environ = {
+            "HOME": str(self.home),
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "OSTLER_HOME": str(base / "state"),
+        }
+
+    @contextlib.asynccontextmanager
+    async def ostler(self, **flags: Any) -> AsyncIterator[Ostler]:
+        settings = load_settings(folder=str(self.folder), environ=self.environ, flags=flags).settings
+        async with Ostler(settings, self.environ) as o:
+            yield o
+
+    async def session(self, o: Ostler, **options: Any) -> LiveSession:
+        return await o.session("mine", folder=str(self.folder), **{"access": "full", **options})
+
+
+async def turn(
+    o: Ostler, live: LiveSession, prompt: str, option: str = "allow", **options: Any
+) -> tuple[Envelope, list[AnyEvent]]:
+    """One turn; what it asks of a person is answered so, or not at all."""
+    events: list[AnyEvent] = []
+    async for event in live.run(prompt, **options):
+        events.append(event)
+        if option and isinstance(event, Asked) and event.id in {ask.id for ask in o.open_asks(event.turn)}:
+            await o.answer(live.id, Answer(ask=event.id, option=option, by="a person"))
+    assert live.last is not None
+    assert [type(e) for e in events].count(Ended) == 1
+    return live.last, events
+
+
+def pid_of(o: Ostler, live: LiveSession) -> int:
+    return o.dialogs._live[live.id][1].process.pid
