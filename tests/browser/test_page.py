@@ -458,9 +458,9 @@ def test_the_terminal_pane_follows_the_window(visit: Visit) -> None:
     width = "document.querySelector('.p-terminal').getBoundingClientRect().width"
     wide = reader.page.evaluate(width)
     reader.page.set_viewport_size({"width": 1300, "height": 900})
-    reader.page.wait_for_function(f"{width} < {wide} - 100")
+    reader.page.wait_for_function(f"() => {width} < {wide} - 100")
     reader.page.set_viewport_size({"width": 1900, "height": 900})
-    reader.page.wait_for_function(f"{width} === {wide}")
+    reader.page.wait_for_function(f"() => {width} === {wide}")
 
 
 def test_the_journal_goes_on_after_the_servers_death(visit: Visit, tmp_path: Path) -> None:

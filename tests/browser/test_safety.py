@@ -188,7 +188,7 @@ def test_the_watch_sees_what_does_run(visit: Visit) -> None:
     reader = visit(bypass_csp=True)
     watch = Watch(reader)
     reader.page.evaluate("html => document.body.insertAdjacentHTML('beforeend', html)", NAME)
-    reader.page.wait_for_function("window.hit === 1")
+    reader.page.wait_for_function("() => window.hit === 1")
     with pytest.raises(AssertionError):
         watch.nothing_happened()
     reader.page.evaluate("address => fetch(address).catch(() => 0)", ELSEWHERE)

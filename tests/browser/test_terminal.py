@@ -316,7 +316,7 @@ def test_a_paste_is_one_piece_and_a_program_cannot_reach_the_clipboard(seat: Sea
     assert seat.page.evaluate("navigator.clipboard.readText()") == "echo one\necho two"
     seat.page.locator(f"{FRONT} .xterm-screen").dblclick(position={"x": 10, "y": 5})
     seat.page.keyboard.press("Control+Shift+C")
-    seat.page.wait_for_function("navigator.clipboard.readText().then(text => text !== 'echo one\\necho two')")
+    seat.page.wait_for_function("() => navigator.clipboard.readText().then(text => text !== 'echo one\\necho two')")
     assert seat.page.evaluate("navigator.clipboard.readText()") in seat.text()
 
 

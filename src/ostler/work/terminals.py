@@ -1,6 +1,7 @@
 """Terminals of all sessions, wherever they live: in this process, in another one, or only on disk any more."""
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -22,6 +23,9 @@ from ostler.work.remote import Ask, Asked, remote_view, serve_view
 
 if TYPE_CHECKING:
     from ostler.work.ostler import Ostler
+
+
+_DYING = 1.0  # seconds: a process that is killed closes its sockets a moment before it is gone
 
 
 class Here(Protocol):
@@ -270,14 +274,18 @@ class Terminals:
 
     async def _rest(self, row: TerminalRow) -> tuple[TerminalRow, Snapshot | None]:
         """How it stands and what it showed last; asked when the connection to its owner breaks."""
-        await self._settle([row])
-        found = self._store.terminal(row.id)
-        if found is None:  # it was released
-            return structs.replace(row, state="ended"), None
-        row = self._current(found)
-        if row.state == "live":
-            return row, None
-        return row, await EndedTerminal(row, self._ostler.screens).snapshot(history=True)
+        deadline = time.monotonic() + _DYING
+        while True:
+            await self._settle([row])
+            found = self._store.terminal(row.id)
+            if found is None:  # it was released
+                return structs.replace(row, state="ended"), None
+            now = self._current(found)
+            if now.state == "ended":
+                return now, await EndedTerminal(now, self._ostler.screens).snapshot(history=True)
+            if time.monotonic() > deadline:
+                return now, None
+            await asyncio.sleep(0.02)
 
     def watch(self) -> Watch:
         return self._store.watch()

@@ -42,6 +42,7 @@ export function paint(canvas: HTMLCanvasElement, term: Terminal, picture: Pictur
   pen.fillRect(0, 0, width, height);
   const size = textSize(pen, monospace(), width - 2 * MARGIN.x, picture);
   const font = `${size}px ${monospace()}`;
+  pen.textRendering = "optimizeSpeed"; // no ligatures: a cell shows what is in it
   pen.font = font;
   pen.textBaseline = "middle";
   const look = { cell: pen.measureText("W").width, row: Math.round(size * ROW * ratio) / ratio, font, dim: picture.dim };
