@@ -99,7 +99,8 @@ class AcpReader(Reader):
     def refused(self, error: Record, login: str = "") -> list[AnyEvent]:
         """An error instead of an answer."""
         kind, said = judged(error)
-        self.fail(f"error {error.get('code')}", kind, said, login if kind == "unauthenticated" else "")
+        hint = login or f"Log in to {self.turn.agent}"
+        self.fail(f"error {error.get('code')}", kind, said, hint if kind == "unauthenticated" else "")
         return self._owed()
 
     def no_result(self, exit: Exit | None, stderr_tail: str) -> Problem:
@@ -176,7 +177,8 @@ class AcpReader(Reader):
     def _tells(self, call: Record) -> bool:
         """Whether it says enough to be shown: some agents announce a call before its input is there."""
         name, input = self.acp.tool(call)
-        return call.get("status") not in (None, "pending") or bool(title_of(name, input) or call.get("content"))
+        told = any(each.get("type") != "terminal" for each in tables(call.get("content")))
+        return call.get("status") not in (None, "pending") or told or bool(title_of(name, input))
 
     def _started(self, id: str, call: Record) -> ToolStarted:
         name, input = self.acp.tool(call)
