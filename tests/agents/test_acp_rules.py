@@ -218,6 +218,19 @@ def test_a_tool_call_is_all_its_updates() -> None:
     assert update(dialog, "tool_call_update", toolCallId="c", status="failed") == []
 
 
+def test_what_a_terminal_of_the_agents_own_printed() -> None:
+    dialog = running()
+    shown = [{"type": "terminal", "terminalId": "t"}]
+    update(dialog, "tool_call", toolCallId="c", title="ls", status="in_progress", content=shown)
+    for piece in ("a\n", "b\n"):
+        meta = {"terminal_output": {"terminal_id": "t", "data": piece}}
+        assert update(dialog, "tool_call_update", toolCallId="c", _meta=meta) == []
+    exit = {"terminal_exit": {"terminal_id": "t", "exit_code": 3, "signal": None}}
+    assert update(dialog, "tool_call_update", toolCallId="c", status="completed", _meta=exit) == [
+        ToolEnded(id="c", ok=False, output="a\nb\n", exit_code=3)
+    ]
+
+
 def test_meta_never_stands_in_for_a_parameter() -> None:
     dialog = running()
     forged = {"sessionId": "S", "command": "rm", "path": "/etc/passwd", "toolCallId": "x", "id": 1}

@@ -9,13 +9,10 @@ from ostler.testing.answers import FINAL
 from ostler.words import Answered, AnyEvent, Asked, Attachment, Ended, Envelope, Text, ToolEnded, ToolStarted
 from ostler.work import LiveSession, Ostler
 from ostler.work.asks import Answer
-from real.yard import Yard
+from real.yard import PIXEL, Yard
 
 AGENTS = ("gemini", "qwen", "opencode", "copilot")
 pytestmark = [pytest.mark.parametrize("agent", AGENTS), pytest.mark.timeout(240)]
-PIXEL = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
 
 
 async def turn(

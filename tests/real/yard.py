@@ -1,6 +1,7 @@
 """A place to run one real CLI in: a HOME, a folder, a scripted model, and the environment that joins them."""
 
 import asyncio
+import base64
 import contextlib
 import importlib.util
 import os
@@ -17,6 +18,9 @@ from ostler.testing.model import ScriptedModel
 from ostler.words import AnyEvent, Envelope
 from ostler.work import LiveSession, Ostler
 
+PIXEL = base64.b64decode(  # a PNG
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 AGENTS = ("claude", "codex", "gemini", "qwen", "opencode", "copilot")
 
 

@@ -123,6 +123,9 @@ def prompt(id: Any) -> None:
                 send(id=number, method="mine/please", params={"x": "y" * 100})
             say("fine")
             end(id)
+        case "never-reads":
+            while True:
+                send(id="x", method="mine/please")
         case "asks-for-all":
             for number in range(1500):
                 call = {"toolCallId": f"c{number}", "title": f"t{number}", "kind": "read"}

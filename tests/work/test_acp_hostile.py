@@ -164,6 +164,12 @@ async def test_a_turn_that_never_ends_is_ended_with_its_process(
         assert tree.marked(live.id) == []
 
 
+async def test_an_agent_that_talks_and_never_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ostler.work.live_dialog.UNREAD_CAP", 1 << 20)
+    envelope, _ = await one(yard_of(tmp_path, "never-reads"))
+    assert envelope.error is not None and envelope.error.kind == "undelivered"
+
+
 async def test_a_hundred_thousand_updates_with_a_slow_reader(tmp_path: Path) -> None:
     """What nobody has read yet lies in the store, not in memory; what we have not taken yet holds the agent back."""
     yard = yard_of(tmp_path, "flood")

@@ -204,6 +204,17 @@ async def test_what_goes_with_a_prompt(yard: AcpYard) -> None:
         assert envelope.text == "/slash [[echo:prompt]]"
 
 
+async def test_an_answer_by_a_schema(yard: AcpYard) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    async with yard.ostler() as o:
+        live = await yard.session(o)
+        envelope, _ = await turn(o, live, '[[say: {"n": 7}]]', schema=schema)
+        assert (envelope.outcome, envelope.structured) == ("done", {"n": 7})
+        envelope, events = await turn(o, live, "[[say:none]]", schema=schema)
+        assert envelope.error is not None and envelope.error.kind == "invalid_output"
+        assert "repair" in [e.code for e in events if isinstance(e, Notice)]
+
+
 @pytest.mark.parametrize(
     ("step", "outcome", "kind"),
     [

@@ -11,8 +11,9 @@ from urllib.parse import quote
 from msgspec import structs
 
 from ostler.agents.acp_asks import asked_of, key_of, needed, option_of, suffices, widest
+from ostler.agents.acp_meter import Meter
 from ostler.agents.acp_opening import AcpOpening
-from ostler.agents.acp_reader import AcpReader, Meter
+from ostler.agents.acp_reader import AcpReader
 from ostler.agents.acp_rpc import refusal
 from ostler.agents.acp_words import CALLS, CODES, GUARD, Acp
 from ostler.agents.adapter import Record

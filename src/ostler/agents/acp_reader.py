@@ -3,6 +3,7 @@
 from typing import Any
 
 from ostler.agents.acp_asks import diffs_of, needed, paths_of, suffices
+from ostler.agents.acp_meter import Meter
 from ostler.agents.acp_words import ERRORS, Acp
 from ostler.agents.adapter import Reader, Record, kind_of, title_of
 from ostler.agents.values import number, table, tables, text
@@ -22,10 +23,10 @@ from ostler.words import (
     ToolEnded,
     ToolStarted,
     Turn,
-    Usage,
     UsageReport,
 )
 
+MAX_SHOWN = 1 << 20  # characters
 STATUS: dict[Any, Any] = {"in_progress": "active", "completed": "done"}
 # What an agent tells of itself; the dialog keeps it, the journal does not need it.
 STATE = frozenset(
@@ -40,56 +41,6 @@ STOPS: dict[str, tuple[ErrorKind, str]] = {
     "max_turn_requests": ("over_budget", "the turn reached the limit of requests"),
     "cancelled": ("cancelled", "cancelled"),
 }
-
-
-class Meter:
-    """What a session has used so far, where an agent tells sums: each turn gets its own part, or nothing."""
-
-    def __init__(self, acp: Acp, new: bool) -> None:
-        self.counts = acp.counts
-        self.tokens: dict[str, int] = {}
-        self.cost: float | None = 0.0 if new else None  # of a resumed session nobody knows the sum yet
-        self.spent: float | None = None  # in this turn
-
-    def heard(self, update: Record) -> None:
-        """`usage_update` counts the context, not the turn; but the cost is that of the session."""
-        cost = table(update.get("cost"))
-        amount = cost.get("amount")
-        if not isinstance(amount, int | float) or isinstance(amount, bool) or cost.get("currency") != "USD":
-            return
-        if self.cost is not None and amount >= self.cost:
-            self.spent = (self.spent or 0.0) + amount - self.cost
-        self.cost = float(amount)
-
-    def turn(self, result: Record) -> tuple[Usage | None, float | None]:
-        """The tokens and the cost of the turn that ends with this answer."""
-        spent, self.spent = self.spent, None
-        return self._usage(result), round(spent, 9) if spent else None  # 0: it knows no price
-
-    def _usage(self, result: Record) -> Usage | None:
-        quota = table(table(table(result.get("_meta")).get("quota")).get("token_count"))  # gemini
-        told = table(result.get("usage"))
-        now = {name: count for name, count in _counts(told, quota).items() if count is not None}
-        if not now or self.counts == "no":
-            return None
-        before, self.tokens = (self.tokens, now) if self.counts == "process" else ({}, {})
-        part = {name: count - before.get(name, 0) for name, count in now.items()}
-        return Usage(**part) if min(part.values()) >= 0 and any(part.values()) else None
-
-
-def _counts(told: Record, quota: Record) -> dict[str, int | None]:
-    """Some agents count cached input apart from the rest: then the total is more than input and output."""
-    input = number(told.get("inputTokens", quota.get("input_tokens")))
-    output = number(told.get("outputTokens", quota.get("output_tokens")))
-    cached = (number(told.get("cachedReadTokens")) or 0) + (number(told.get("cachedWriteTokens")) or 0)
-    if input is not None and cached and number(told.get("totalTokens")) == input + (output or 0) + cached:
-        input += cached
-    return {
-        "input_tokens": input,
-        "output_tokens": output,
-        "cached_tokens": number(told.get("cachedReadTokens")),
-        "reasoning_tokens": number(told.get("thoughtTokens")),
-    }
 
 
 class AcpReader(Reader):
@@ -148,7 +99,8 @@ class AcpReader(Reader):
     def refused(self, error: Record, login: str = "") -> list[AnyEvent]:
         """An error instead of an answer."""
         kind, said = judged(error)
-        self.fail(f"error {error.get('code')}", kind, said, login if kind == "unauthenticated" else "")
+        hint = login or f"Log in to {self.turn.agent}"
+        self.fail(f"error {error.get('code')}", kind, said, hint if kind == "unauthenticated" else "")
         return self._owed()
 
     def no_result(self, exit: Exit | None, stderr_tail: str) -> Problem:
@@ -198,6 +150,8 @@ class AcpReader(Reader):
             return []
         call = self.calls.setdefault(id, {"firstTitle": update.get("title")})
         call.update({name: value for name, value in update.items() if value is not None and name != "sessionUpdate"})
+        if "_meta" in update:
+            _keep_shown(call, table(update["_meta"]))
         events: list[AnyEvent] = []
         if id not in self.open_tools and self._tells(call):
             events.append(self.tool_started(self._started(id, call)))
@@ -223,7 +177,8 @@ class AcpReader(Reader):
     def _tells(self, call: Record) -> bool:
         """Whether it says enough to be shown: some agents announce a call before its input is there."""
         name, input = self.acp.tool(call)
-        return call.get("status") not in (None, "pending") or bool(title_of(name, input) or call.get("content"))
+        told = any(each.get("type") != "terminal" for each in tables(call.get("content")))
+        return call.get("status") not in (None, "pending") or told or bool(title_of(name, input))
 
     def _started(self, id: str, call: Record) -> ToolStarted:
         name, input = self.acp.tool(call)
@@ -279,11 +234,19 @@ def output_of(call: Record) -> str:
         if content.get("type") == "content"
     ]
     raw = call.get("rawOutput")
-    whole = "\n".join(part for part in said if part)
+    whole = "\n".join(part for part in said if part) or "".join(call.get("shown", ()))
     return whole or text(raw) or next((text(table(raw).get(name)) for name in _OUTPUTS if table(raw).get(name)), "")
 
 
 _OUTPUTS = ("output", "content", "message", "error", "aggregated_output")
+
+
+def _keep_shown(call: Record, meta: Record) -> None:
+    """What a command of the agent's own terminal printed, where the call's content only names the terminal."""
+    for name in ("terminal_output", "terminal_output_delta"):
+        piece, kept = text(table(meta.get(name)).get("data")), call.setdefault("shown", [])
+        if piece and sum(map(len, kept)) < MAX_SHOWN:
+            kept.append(piece)
 
 
 def exit_of(call: Record) -> int | None:

@@ -142,7 +142,8 @@ def _checked(turn: Turn, agent: Agent) -> Turn:
     prompt = turn.prompt
     if turn.schema is not None:
         schema.check_schema(turn.schema)
-        if agent.schema != "native":
+        if agent.schema != "native" or turn.transport == "dialog" or not agent.one_shot:
+            # Flags are for a process, and a dialog's serves turns with other schemas too.
             prompt = f"{prompt}\n\n{schema.instruction(turn.schema)}"
     size = len(prompt.encode())
     limit = agent.prompt_limit or _MAX_PROMPT

@@ -1,0 +1,113 @@
+"""ostler as an ACP client: of an agent on the TypeScript SDK; and its frames, by the published schema."""
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_peer import Schema
+from ostler.words import Asked, Attachment, Thought, ThoughtDelta, ToolEnded
+from real.yard import PIXEL
+from work.acp_yard import SCRIPTED, AcpYard, pid_of, turn
+from work.scripted import until
+
+pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("acpx")]
+
+# Hands on what it reads to the agent, and keeps what was said on both sides.
+TEE = """
+import subprocess, sys, threading
+agent = subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def pump(source, sink, log):
+    with open(log, "ab") as file:
+        for line in source:
+            file.write(line)
+            file.flush()
+            sink.write(line)
+            sink.flush()
+    sink.close()
+threading.Thread(target=pump, args=(sys.stdin.buffer, agent.stdin, sys.argv[1] + ".client"), daemon=True).start()
+pump(agent.stdout, sys.stdout.buffer, sys.argv[1] + ".agent")
+"""
+
+
+def modules() -> Path:
+    clis = os.environ.get("OSTLER_TEST_CLIS")
+    if not clis:
+        pytest.fail("run `make test-real`: the SDK is not installed")
+    return Path(clis) / "node_modules"
+
+
+@pytest.fixture
+def clerk(tmp_path: Path) -> AcpYard:
+    """An agent on the TypeScript SDK: node looks for modules beside the file."""
+    place = tmp_path / "clerk"
+    place.mkdir()
+    shutil.copy(Path(__file__).parent / "sdk_agent.mjs", place)
+    (place / "node_modules").symlink_to(modules())
+    node = str(Path(os.environ["OSTLER_TEST_NODE"]) / "node")
+    return AcpYard(tmp_path, (node, str(place / "sdk_agent.mjs")))
+
+
+@pytest.mark.parametrize(("option", "said", "made"), [("allow", "I wrote it.", True), ("deny", "I did not.", False)])
+async def test_a_turn_of_an_agent_on_the_typescript_sdk(clerk: AcpYard, option: str, said: str, made: bool) -> None:
+    async with clerk.ostler() as o:
+        live = await clerk.session(o, access="write")
+        envelope, events = await turn(o, live, "hello", option)
+        assert (envelope.outcome, envelope.text, envelope.agent_session) == ("done", said, "clerk-0")
+        assert [e.text for e in events if isinstance(e, Thought)] == ["Hm."]
+        (asked,) = [e for e in events if isinstance(e, Asked)]
+        assert (asked.tool, asked.diff) == ("edit", "--- /dev/null\n+++ b/note.txt\n@@ -0,0 +1 @@\n+hello\n")
+        assert [e.ok for e in events if isinstance(e, ToolEnded)] == [made]
+    assert (clerk.folder / "note.txt").exists() is made
+
+
+async def test_cancel_then_another_turn(clerk: AcpYard) -> None:
+    async with clerk.ostler() as o:
+        live = await clerk.session(o)
+        running = asyncio.create_task(turn(o, live, "wait"))
+        await until(lambda: any(isinstance(e, ThoughtDelta) for e in o.events(live.id)))
+        pid = pid_of(o, live)
+        await o.cancel(live.id)
+        assert (await running)[0].outcome == "cancelled"
+        assert (await turn(o, live, "one"))[0].ok and pid_of(o, live) == pid
+
+
+async def test_every_frame_by_the_published_schema(tmp_path: Path) -> None:
+    log = tmp_path / "frames"
+    yard = AcpYard(tmp_path, (sys.executable, "-c", TEE, str(log), *SCRIPTED))
+    async with yard.ostler() as o:
+        live = await yard.session(o, system="Be brief.")
+        (yard.folder / "n2.txt").write_text("N2")
+        (yard.folder / "pixel.png").write_bytes(PIXEL)
+        attached: list[Any] = [Attachment(name="n.txt", content="N"), "n2.txt", "pixel.png"]
+        await turn(o, live, "[[run:true]][[write:a.txt]][[read:a.txt]][[say:x]]", "always", attachments=attached)
+        await turn(o, live, "[[read:/etc/passwd]][[ask:{}]][[say:x]]", "deny", model="scripted-fast")
+        running = asyncio.create_task(turn(o, live, "[[ask:{}]]", ""))
+        await until(lambda: o.store.session(live.id).state == "asking")
+        await o.cancel(live.id)
+        await running
+        await o.dialogs.close()
+        await turn(o, live, "[[say:resumed]]")
+    sent, said = (frames(f"{log}.{side}") for side in ("client", "agent"))
+    methods = {frame["id"]: frame["method"] for frame in said if "method" in frame and "id" in frame}
+    schema = Schema(modules() / "@agentclientprotocol/sdk/schema/v1/schema.json")
+    assert schema.check(sent, methods) == len(sent)
+    assert {frame["method"] for frame in sent if "method" in frame} == {
+        *("initialize", "session/new", "session/resume", "session/prompt", "session/set_config_option"),
+        *("session/cancel", "session/close"),
+    }
+    assert {methods[frame["id"]] for frame in sent if "method" not in frame} >= {
+        *("session/request_permission", "fs/read_text_file", "fs/write_text_file"),
+    }
+    # The scripted agent keeps to it, too.
+    asked = {frame["id"]: frame["method"] for frame in sent if "method" in frame and "id" in frame}
+    assert schema.check(said, asked) == len(said)
+
+
+def frames(path: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(path).read_bytes().splitlines()]
