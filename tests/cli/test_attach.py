@@ -154,7 +154,7 @@ def test_without_a_terminal_it_only_shows(start: Start, shell: Shell) -> None:
         seen += process.stdout.read1(4096)
     owner.type(b"\r")
     out, err = process.communicate()
-    assert (process.returncode, out) == (4, b"\r\nover\r\n")
+    assert (process.returncode, b"over" in out) == (4, True)  # as it came, or as a screen drawn anew
     assert err.decode() == f"[{id} (sh) has ended: exit code 4]\n"
 
 
