@@ -44,6 +44,18 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost_usd: float | None = None
 
 
+class McpServer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An MCP server that goes with a turn: a program of this machine, or a `url`. Its values may be secrets."""
+
+    name: str
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    url: str = ""
+    transport: Literal["stdio", "http", "sse"] = "stdio"
+    headers: dict[str, str] = {}
+
+
 class Turn(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One prompt, resolved: everything an adapter needs to know of it."""
 
@@ -70,6 +82,8 @@ class Turn(Struct, frozen=True, kw_only=True, omit_defaults=True):
     fork: bool = False  # resume into a new conversation that begins as a copy
     lean: bool = False  # skip the user's plugins, hooks and memory where the agent can
     transport: Transport = "pipe"
+    mode: str | None = None  # one of the agent's own, in a dialog; None: the one that its access begins with
+    mcp: tuple[McpServer, ...] = ()
 
 
 class Host(Struct, frozen=True, kw_only=True):
@@ -234,6 +248,24 @@ class Answered(Event, frozen=True, kw_only=True, tag="answered"):
     by: str
 
 
+class Offer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A slash command, a model or a mode that an agent has: what to send, and what to show."""
+
+    id: str
+    name: str = ""
+    description: str = ""
+
+
+class Offered(Event, frozen=True, kw_only=True, tag="offered"):
+    """What the agent of a dialog offers, whole, each time it changes; `model` and `mode` are the current ones."""
+
+    commands: tuple[Offer, ...] = ()
+    models: tuple[Offer, ...] = ()
+    modes: tuple[Offer, ...] = ()
+    model: str = ""
+    mode: str = ""
+
+
 class UsageReport(Event, frozen=True, kw_only=True, tag="usage"):
     """Tokens so far in this turn (replaces the one before)."""
 
@@ -264,8 +296,11 @@ class Hook(Event, frozen=True, kw_only=True, tag="hook"):
 
 
 class TerminalOpened(Event, frozen=True, kw_only=True, tag="terminal_opened"):
+    """Told again for the same terminal when it becomes known which tool call it belongs to."""
+
     terminal: str
     title: str = ""
+    tool: str = ""  # the tool call that it shows
 
 
 class TerminalClosed(Event, frozen=True, kw_only=True, tag="terminal_closed"):
@@ -299,6 +334,7 @@ AnyEvent = (
     | Plan
     | Asked
     | Answered
+    | Offered
     | UsageReport
     | Limited
     | Notice

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from msgspec import Struct
+from msgspec.json import encode
 
 from ostler.agents.adapter import OUTCOMES
 from ostler.errors import OstlerError
@@ -28,6 +29,7 @@ class Fingerprint(Struct, frozen=True):
     tools: tuple[tuple[str, ...], tuple[str, ...]]
     env: frozenset[tuple[str, str]]
     lean: bool
+    mcp: bytes
 
 
 class Dialogs:
@@ -143,4 +145,5 @@ def _fingerprint(attempt: Attempt) -> Fingerprint:
         # What the launch itself sets follows from the rest, and may name the turn.
         env=frozenset(each for each in attempt.env.items() if each[0] not in attempt.launch.env),
         lean=turn.lean,
+        mcp=encode(turn.mcp),
     )

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ostler.agents import AGENTS
 from ostler.settings import Profile, Settings
-from ostler.words import Access, Attachment, Limits, Session, Transport, Turn
+from ostler.words import Access, Attachment, Limits, McpServer, Session, Transport, Turn
 from ostler.work.attachments import attachment
 
 
@@ -30,6 +30,8 @@ class Wishes(Struct, frozen=True, kw_only=True):
     limits: Limits | None = None
     fallback: Sequence[str] | None = None
     command: bool = False
+    mode: str | None = None
+    mcp: Sequence[McpServer] | None = None
     transport: Transport | None = None  # None: a process of its own, where the agent has that
 
 
@@ -63,6 +65,8 @@ def turn_of(wishes: Wishes, row: Session, settings: Settings) -> Turn:
         first=first,
         lean=settings.lean,
         transport=wishes.transport or _usual_transport(row.agent),
+        mode=wishes.mode,
+        mcp=tuple(wishes.mcp or ()),
         **conversation_of(row),
     )
 
