@@ -108,7 +108,7 @@ async def test_another_model_in_the_same_process(yard: Yard) -> None:
             envelope, _ = await turn(o, live, "hello", model=model)
             assert envelope.ok, envelope
             assert {x.body["model"] for x in yard.model.asked} == {model or ("gpt-5.5" if not pids else "gpt-5.4")}
-            pids.add(o.dialogs._live[live.id][1].process.pid)
+            pids.add(o.dialogs._live[live.id].dialog.process.pid)
         assert len(pids) == 1
 
 

@@ -98,10 +98,10 @@ async def test_what_goes_with_a_prompt(yard: Yard) -> None:
         assert "the word is palomino" in body
         if yard.agent in ("gemini", "copilot"):  # the scripted model of opencode takes no images, qwen reads the file
             assert base64.b64encode(PIXEL).decode()[:40] in body.replace("\\/", "/")
-        pid = o.dialogs._live[live.id][1].process.pid
+        pid = o.dialogs._live[live.id].dialog.process.pid
         if yard.agent in ("gemini", "qwen"):
             envelope, _ = await turn(o, live, "go on", model="gemini-2.5-flash")
-            assert envelope.ok and o.dialogs._live[live.id][1].process.pid == pid
+            assert envelope.ok and o.dialogs._live[live.id].dialog.process.pid == pid
             said = yard.model.asked[-1]
             assert "gemini-2.5-flash" in f"{said.path} {said.body.get('model')}"
         if yard.agent == "opencode":

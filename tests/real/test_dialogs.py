@@ -41,7 +41,7 @@ async def test_three_turns_in_one_process(yard: Yard) -> None:
             envelope, events = await turn(live, f"turn number {number}")
             assert (envelope.status, envelope.outcome, envelope.error) == ("ok", "done", None)
             assert [e.text for e in events if isinstance(e, Text)][-1] == FINAL
-            pids.add(o.dialogs._live[live.id][1].process.pid)
+            pids.add(o.dialogs._live[live.id].dialog.process.pid)
         assert len(pids) == 1
         assert any("turn number 0" in x.text and "turn number 2" in x.text for x in yard.model.asked)
     assert not any(map(tree.identity, pids))
@@ -67,14 +67,14 @@ async def test_interrupt_then_another_turn(yard: Yard) -> None:
         mark = f"tail -s 98{os.getpid()} -f /dev/null"  # qwen refuses to sleep
         running = asyncio.create_task(asked_turn(o, live, f"[[shell:{mark}]]", "allow"))
         await until(lambda: tree_has(mark))
-        pid = o.dialogs._live[live.id][1].process.pid
+        pid = o.dialogs._live[live.id].dialog.process.pid
         await o.cancel(live.id)
         envelope, _ = await running
         assert (envelope.outcome, envelope.error.kind) == ("cancelled", "cancelled")
         await until(lambda: not tree_has(mark))
         envelope, _ = await turn(live, "go on")
         assert envelope.ok, envelope
-        assert o.dialogs._live[live.id][1].process.pid == pid
+        assert o.dialogs._live[live.id].dialog.process.pid == pid
 
 
 async def test_interrupt_while_it_asks(yard: Yard) -> None:
@@ -103,7 +103,7 @@ async def test_killed_in_a_turn_then_resumed(yard: Yard) -> None:
         mark = f"tail -s 97{os.getpid()} -f /dev/null"
         running = asyncio.create_task(asked_turn(o, live, f"[[shell:{mark}]]", "allow"))
         await until(lambda: tree_has(mark))
-        os.kill(o.dialogs._live[live.id][1].process.pid, signal.SIGKILL)
+        os.kill(o.dialogs._live[live.id].dialog.process.pid, signal.SIGKILL)
         envelope, _ = await running
         assert (envelope.outcome, envelope.error.kind) == ("crashed", "crashed")
         await until(lambda: not tree_has(mark))

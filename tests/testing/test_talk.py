@@ -45,7 +45,7 @@ async def test_turns_share_a_process_and_a_conversation(ostler: Ostler, tmp_path
         envelope, events = await turn(ostler, live, prompt)
         assert (envelope.outcome, envelope.text) == ("done", said)
         assert [type(e) for e in events].count(Ended) == 1
-        pids.add(ostler.dialogs._live[live.id][1].process.pid)
+        pids.add(ostler.dialogs._live[live.id].dialog.process.pid)
     assert len(pids) == 1
     await ostler.dialogs.close(live.id)
     assert not any(map(tree.identity, pids))
@@ -71,13 +71,36 @@ async def test_an_interrupt_ends_the_turn_alone(ostler: Ostler, tmp_path: Path, 
     busy = asyncio.create_task(turn(ostler, live, f"[[say:begun]]{step}"))
     while not any(isinstance(e, Text) for e in ostler.events(live.id)):
         await asyncio.sleep(0.01)
-    pid = ostler.dialogs._live[live.id][1].process.pid
+    pid = ostler.dialogs._live[live.id].dialog.process.pid
     await live.cancel()
     envelope, _ = await busy
     assert (envelope.outcome, envelope.error and envelope.error.kind) == ("cancelled", "cancelled")
     envelope, _ = await turn(ostler, live, "[[say:again]]")
     assert (envelope.outcome, envelope.text) == ("done", "again")
-    assert ostler.dialogs._live[live.id][1].process.pid == pid
+    assert ostler.dialogs._live[live.id].dialog.process.pid == pid
+
+
+async def test_a_turn_that_others_ran_is_known_to_the_next_one(ostler: Ostler, tmp_path: Path) -> None:
+    live = await ostler.session("script", folder=str(tmp_path))
+    assert (await turn(ostler, live, "[[say:mine]]"))[0].ok
+    pid = ostler.dialogs._live[live.id].dialog.process.pid
+    async with Ostler(ostler.settings, ostler.setup.environ) as other:
+        theirs = await other.session(session=live.id)
+        assert (await turn(other, theirs, "[[say:theirs]]"))[0].ok
+    assert tree.identity(pid)  # it is idle, and has not heard of it
+    envelope, _ = await turn(ostler, live, "[[history]]")
+    assert envelope.text == "[[say:mine]]\n[[say:theirs]]"
+    assert not tree.identity(pid)
+
+
+async def test_a_turn_of_its_own_process_ends_the_dialog(ostler: Ostler, tmp_path: Path) -> None:
+    live = await ostler.session("script", folder=str(tmp_path))
+    assert (await turn(ostler, live, "[[say:one]]"))[0].ok
+    pid = ostler.dialogs._live[live.id].dialog.process.pid
+    async for _ in live.run("[[say:two]]"):
+        pass
+    assert live.last is not None and live.last.ok and not tree.identity(pid)
+    assert (await turn(ostler, live, "[[history]]"))[0].text == "[[say:one]]\n[[say:two]]"
 
 
 async def test_a_process_that_dies_is_replaced(ostler: Ostler, tmp_path: Path) -> None:

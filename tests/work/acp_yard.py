@@ -63,4 +63,4 @@ async def turn(
 
 
 def pid_of(o: Ostler, live: LiveSession) -> int:
-    return o.dialogs._live[live.id][1].process.pid
+    return o.dialogs._live[live.id].dialog.process.pid

@@ -119,6 +119,20 @@ class Store:
     def last_turn(self, session: str) -> TurnRow | None:
         return next(iter(self._turns("WHERE session = ? ORDER BY n DESC LIMIT 1", session)), None)
 
+    def last_ended(self, session: str) -> TurnRow | None:
+        """Of the turns that have ended, the one that was begun or queued last."""
+        where = "WHERE session = ? AND state = 'ended' ORDER BY n DESC LIMIT 1"
+        return next(iter(self._turns(where, session)), None)
+
+    def turn_before(self, id: str) -> str | None:
+        """The turn of the same session that was begun or queued just before this one."""
+        place = "SELECT session, n FROM turns WHERE id = ?"
+        query = (
+            f"SELECT t.id FROM turns t, ({place}) o WHERE t.session = o.session AND t.n < o.n ORDER BY t.n DESC LIMIT 1"
+        )
+        found = self._read(query, id)
+        return found[0][0] if found else None
+
     def next_turn(self, session: str) -> str | None:
         """The turn that runs, or else the first one in line."""
         query = f"SELECT id FROM turns WHERE session = ? AND state <> 'ended' {changes.IN_LINE} LIMIT 1"

@@ -10,7 +10,7 @@ from msgspec.json import encode
 from ostler.agents.adapter import OUTCOMES
 from ostler.errors import OstlerError
 from ostler.process import Warden
-from ostler.words import Problem, Verdict
+from ostler.words import Problem, Turn, Verdict
 from ostler.work.asks import Answer
 from ostler.work.call_terminals import CallTerminals
 from ostler.work.carry import Attempt, Carried, Stop, cancel_all
@@ -32,6 +32,14 @@ class Fingerprint(Struct, frozen=True):
     mcp: bytes
 
 
+class Held(Struct):
+    """A dialog, what it was made for, and the last turn that it carried."""
+
+    made_for: Fingerprint
+    dialog: LiveDialog
+    last: str = ""
+
+
 class Dialogs:
     """All dialogs of this ostler process, at most one for each session."""
 
@@ -40,12 +48,14 @@ class Dialogs:
         warden: Callable[[], Awaitable[Warden]],
         idle: float = IDLE,
         terminals: Callable[[str], CallTerminals] | None = None,
+        before: Callable[[str], str | None] | None = None,
     ) -> None:
-        """`terminals` makes what a dialog of that session runs its commands in."""
+        """`terminals` makes what a dialog of that session runs its commands in; `before` is the turn before a turn."""
         self._warden = warden
         self._terminals = terminals
+        self._before = before
         self._idle = idle
-        self._live: dict[str, tuple[Fingerprint, LiveDialog]] = {}
+        self._live: dict[str, Held] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     async def carry(self, attempt: Attempt, around: Around) -> Carried:
@@ -58,7 +68,8 @@ class Dialogs:
             except OstlerError as error:
                 return _not_begun(error)
             dialog.terminals = self._terminals(session) if self._terminals else None
-            self._live[session] = _fingerprint(attempt), dialog
+            self._live[session] = Held(_fingerprint(attempt), dialog)
+        self._live[session].last = attempt.turn.id
         try:
             return await dialog.carry(attempt, around)
         finally:
@@ -83,13 +94,13 @@ class Dialogs:
 
     def holds(self, session: str) -> bool:
         """Whether a process is at work on this session's conversation."""
-        return session in self._live and self._live[session][1].usable
+        return session in self._live and self._live[session].dialog.usable
 
     def running(self, turn: str) -> LiveDialog:
         """The dialog that carries this turn. Raises not_found."""
-        for _, dialog in self._live.values():
-            if dialog.turn_id == turn:
-                return dialog
+        for held in self._live.values():
+            if held.dialog.turn_id == turn:
+                return held.dialog
         raise OstlerError("not_found", f"the turn {turn} runs in no dialog here")
 
     async def answer(self, turn: str, answer: Answer) -> None:
@@ -101,7 +112,7 @@ class Dialogs:
     async def close(self, session: str | None = None) -> None:
         """Ends the dialog of this session, or all of them."""
         names = list(self._live) if session is None else [name for name in self._live if name == session]
-        await asyncio.gather(*(self._forget(name, self._live[name][1]) for name in names))
+        await asyncio.gather(*(self._forget(name, self._live[name].dialog) for name in names))
         while self._closing and session is None:
             await asyncio.wait(self._closing)
 
@@ -110,11 +121,16 @@ class Dialogs:
         session, turn = attempt.turn.session, attempt.turn
         if session not in self._live:
             return None
-        made_for, dialog = self._live[session]
-        if dialog.usable and made_for == _fingerprint(attempt) and not turn.fork and await dialog.adapt(attempt):
-            return dialog
-        await self._forget(session, dialog)
+        held = self._live[session]
+        fits = held.dialog.usable and held.made_for == _fingerprint(attempt) and not turn.fork
+        if fits and self._knows_all(held, turn) and await held.dialog.adapt(attempt):
+            return held.dialog
+        await self._forget(session, held.dialog)
         return None
+
+    def _knows_all(self, held: Held, turn: Turn) -> bool:
+        """Whether the dialog carried the turn before. Another process may have: this one never heard of it."""
+        return self._before is None or held.last in (turn.id, self._before(turn.id))
 
     def _retire(self, session: str, dialog: LiveDialog) -> None:
         task = asyncio.create_task(self._forget(session, dialog))
@@ -122,7 +138,7 @@ class Dialogs:
         task.add_done_callback(self._closing.discard)
 
     async def _forget(self, session: str, dialog: LiveDialog) -> None:
-        if session in self._live and self._live[session][1] is dialog:
+        if session in self._live and self._live[session].dialog is dialog:
             del self._live[session]
         await dialog.close()
 

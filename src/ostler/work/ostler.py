@@ -67,7 +67,7 @@ class Ostler:
         self._looking_after: asyncio.Task[None] | None = None
         self._stays = role == "up"
         self._warden: asyncio.Task[Warden] | None = None
-        self.dialogs = Dialogs(self.warden, settings.dialog_idle, partial(CallTerminals, self))
+        self.dialogs = Dialogs(self.warden, settings.dialog_idle, partial(CallTerminals, self), self.store.turn_before)
         self._running: dict[str, tuple[TurnRun, asyncio.Task[Envelope]]] = {}
         self._in_line: dict[str, Stop] = {}
         self._begun: set[asyncio.Task[None]] = set()  # turns that go on though nobody reads them
