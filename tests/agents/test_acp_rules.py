@@ -85,8 +85,9 @@ def test_a_request_can_be_taken_back_by_its_very_id() -> None:
         assert dialog.read({"method": "$/cancel_request", "params": {"requestId": other}}) == []
     steps = dialog.read({"method": "$/cancel_request", "params": {"requestId": "1"}})
     assert (steps[0].record["error"]["code"], steps[1]) == (-32800, Withdrawn(asked.id))
-    (write,) = dialog.read({"method": "$/cancel_request", "params": {"requestId": 1}})
+    write, withdrawn = dialog.read({"method": "$/cancel_request", "params": {"requestId": 1}})
     assert (write.record["id"], write.record["error"]["code"]) == (1, -32800)
+    assert withdrawn == Withdrawn(call.id)
     assert dialog.reply(call.id, {"content": "too late"}) == []
     with pytest.raises(OstlerError):
         dialog.answer(asked.id, "allow_once")
@@ -247,7 +248,26 @@ def test_meta_never_stands_in_for_a_parameter() -> None:
     shown = {"terminal_output": {"terminal_id": "t", "data": "x", "what": "terminal_exit"}}
     update = {"sessionUpdate": "tool_call_update", "toolCallId": "c", "_meta": shown}
     steps = dialog.read({"method": "session/update", "params": {"sessionId": "S", "update": update}})
-    assert steps[0] == Call("", "terminal_show", {"terminal_id": "t", "data": "x", "what": "terminal_output"})
+    assert steps[0] == Call(
+        "", "terminal_show", {"terminal_id": "t", "data": "x", "what": "terminal_output", "tool": "c"}
+    )
+
+
+def test_the_terminals_that_a_tool_call_shows() -> None:
+    dialog = running()
+    content = [{"type": "terminal", "terminalId": "t"}, {"type": "terminal"}, {"type": "diff", "terminalId": "d"}, 5]
+    forged = {"terminal_info": {"terminal_id": "own", "tool": "another", "cwd": "/"}}
+    update = {"sessionUpdate": "tool_call", "toolCallId": "c", "content": content, "_meta": forged}
+    steps = dialog.read({"method": "session/update", "params": {"sessionId": "S", "update": update}})
+    assert [step for step in steps if isinstance(step, Call)] == [
+        Call("", "terminal_show", {"terminal_id": "t", "what": "terminal_link", "tool": "c"}),
+        Call("", "terminal_show", {"terminal_id": None, "what": "terminal_link", "tool": "c"}),
+        Call("", "terminal_show", {"terminal_id": "own", "what": "terminal_info", "tool": "c", "cwd": "/"}),
+    ]
+    for broken in ({"toolCallId": 7}, {"toolCallId": "c", "content": {"type": "terminal", "terminalId": "t"}}):
+        update = {"sessionUpdate": "tool_call_update", **{"content": content, **broken}}
+        steps = dialog.read({"method": "session/update", "params": {"sessionId": "S", "update": update}})
+        assert not [step for step in steps if isinstance(step, Call)]
 
 
 # -- asks -------------------------------------------------------------------------------------------

@@ -368,6 +368,67 @@ async def test_what_is_still_shown_ends_with_the_turn(client: Client) -> None:
     assert client.ostler.terminals.list(client.turn.session, live=True) == []
 
 
+# -- the tool call that shows a terminal ------------------------------------------------------------------------
+
+
+async def link(client: Client, id: Any, tool: str) -> None:
+    await show(client, "terminal_link", terminal_id=id, tool=tool)
+
+
+@pytest.mark.parametrize("released", [False, True])
+async def test_a_command_is_told_again_with_its_tool_call_once(client: Client, released: bool) -> None:
+    id = str((await client.ask("terminal_create", command="exit 3 # really"))["terminalId"])
+    await client.ask("terminal_wait", id)
+    if released:
+        await client.ask("terminal_release", id)
+    for tool in ("call 1", "call 1", "call 2"):
+        await link(client, id, tool)
+    assert client.events == [
+        TerminalOpened(terminal=id, title="exit 3 # really"),
+        TerminalClosed(terminal=id, exit_code=3),
+        TerminalOpened(terminal=id, title="exit 3 # really", tool="call 1"),
+    ]
+
+
+async def test_only_ids_of_this_dialog_are_linked(client: Client, stable: Stable) -> None:
+    other = await Client.of(client.ostler, stable.folder)
+    id = await client.sh("true")
+    for foreign in (id, "t-nope", "", 7, None, ["a"]):
+        await link(other, foreign, "call 1")
+    assert other.events == []
+    assert client.ostler.terminals.list(other.turn.session) == []
+    await link(client, id, "mine")
+    assert [event for event in client.events if getattr(event, "tool", "")] == [
+        TerminalOpened(terminal=id, title="sh -c true", tool="mine")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([("terminal_info", "call 1")], ["call 1"]),
+        ([("terminal_link", "call 1"), ("terminal_output", "call 2")], ["call 1"]),
+        ([("terminal_output", ""), ("terminal_link", "call 1"), ("terminal_link", "call 2")], ["", "call 1"]),
+        ([("terminal_output", "call 1"), ("terminal_link", "call 2")], ["call 1"]),
+    ],
+)
+async def test_a_terminal_of_the_agents_own_is_its_tool_calls(
+    client: Client, words: list[tuple[str, str]], told: list[str]
+) -> None:
+    for what, tool in words:
+        await show(client, what, terminal_id="toolu_1", data="x", tool=tool)
+    (row,) = client.ostler.terminals.list(client.turn.session)
+    assert client.events == [TerminalOpened(terminal=row.id, title=row.name, tool=tool) for tool in told]
+
+
+async def test_a_link_is_of_one_turn(client: Client) -> None:
+    await link(client, "toolu_1", "call 1")
+    await client.terminals.pause()
+    client.terminals.begin(client.turn, client._add, Redactor())
+    await show(client, "terminal_output", terminal_id="toolu_1", data="x", tool="")
+    assert [event.tool for event in client.events if isinstance(event, TerminalOpened)] == [""]
+
+
 @pytest.mark.parametrize("params", [{}, {"terminal_id": 7}, {"terminal_id": ""}, {"terminal_id": ["a"]}])
 async def test_nonsense_shows_nothing(client: Client, params: dict[str, Any]) -> None:
     await show(client, "terminal_output", data="x", **params)

@@ -126,6 +126,15 @@ def test_each_event(event: AnyEvent, expected: list[str]) -> None:
     assert shown(event) == expected
 
 
+def test_a_terminal_that_is_told_again_is_the_same_one() -> None:
+    opened = TerminalOpened(terminal="t1", title="make check")
+    again = TerminalOpened(terminal="t1", title="make check", tool="call 1")
+    assert shown(opened, again, TerminalClosed(terminal="t1", exit_code=0)) == [
+        "terminal make check opened",
+        "terminal make check closed",
+    ]
+
+
 def test_verbose_hides_nothing() -> None:
     assert shown(
         Thought(text="one\ntwo"),

@@ -15,7 +15,7 @@ from ostler.agents.acp_meter import Meter
 from ostler.agents.acp_opening import AcpOpening
 from ostler.agents.acp_reader import AcpReader
 from ostler.agents.acp_rpc import refusal
-from ostler.agents.acp_words import CALLS, CODES, GUARD, Acp
+from ostler.agents.acp_words import CALLS, CODES, GUARD, MCP, Acp
 from ostler.agents.adapter import Record
 from ostler.agents.dialog import AnswerKind, Ask, Call, DialogFace, Over, Step, Tell, Withdrawn, Write
 from ostler.agents.values import table, tables, text
@@ -127,7 +127,7 @@ class AcpDialog(AcpOpening):
             # History that is replayed, or a word after the answer.
             self._past.add(text(update.get("toolCallId")))
             return []
-        steps = _shown_terminals(update) if "_meta" in update else []
+        steps = _shown_terminals(update) if "_meta" in update or "toolCallId" in update else []
         if kind == "tool_call":
             self._past.discard(text(update.get("toolCallId")))  # some agents count anew in each turn
         elif kind == "tool_call_update" and text(update.get("toolCallId")) in self._past:
@@ -259,13 +259,19 @@ def _outcome(option: str | None) -> Record:
 
 
 def _shown_terminals(update: Record) -> list[Step]:
-    """Terminals of the agent's own, told in `_meta` of its tool calls."""
-    meta = table(update.get("_meta"))
-    return [
-        Call("", "terminal_show", {**found, "what": name})
+    """The terminals that a tool call shows, and those of the agent's own, told in `_meta` of its tool calls."""
+    meta, tool = table(update.get("_meta")), text(update.get("toolCallId"))
+    linked = [
+        {"terminal_id": content.get("terminalId"), "what": "terminal_link", "tool": tool}
+        for content in tables(update.get("content"))
+        if content.get("type") == "terminal" and tool
+    ]
+    told = [
+        {**found, "what": name, "tool": tool}
         for name in ("terminal_info", "terminal_output", "terminal_output_delta", "terminal_exit")
         if isinstance(found := meta.get(name), dict)
     ]
+    return [Call("", "terminal_show", params) for params in (*linked, *told)]
 
 
 def bare(turn: Turn) -> Turn:
@@ -282,4 +288,4 @@ def acp_face(acp: Acp, launch: Callable[[Turn, Host], Launch], needs: Sequence[s
         pass
 
     Spoken.acp = acp
-    return DialogFace(launch=launch, dialog=Spoken, needs=tuple(needs), images=True, protocol="acp")
+    return DialogFace(launch=launch, dialog=Spoken, needs=tuple(needs), images=True, mcp=MCP, protocol="acp")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ostler.work.ostler import Ostler
 
 MOST = 32  # at a time
+LINKS = 1000  # ids that tool calls named before anything was told of them
 _NEWLINE = re.compile("(?<!\r)\n")
 
 
@@ -27,18 +28,20 @@ class ShownTerminals:
         self._tell = tell
         self._live: dict[str, ShownTerminal] = {}  # by the agent's id
         self._over: set[str] = set()
+        self._links: dict[str, str] = {}  # id → the tool call that shows it
         self._turn: tuple[Turn, Redactor] | None = None
 
     def begin(self, turn: Turn, redactor: Redactor) -> None:
         self._turn = turn, redactor
         self._over.clear()
+        self._links.clear()
 
     async def told(self, id: str, params: dict[str, Any]) -> None:
         """One word of the agent about one of them; what makes no sense is dropped."""
         what = params.get("what")
         if not id or id in self._over:
             return
-        shown = self._live.get(id) or await self._open(id)
+        shown = self._live.get(id) or await self._open(id, self._links.get(id) or params.get("tool") or "")
         if shown is None:
             return
         data = params.get("data")
@@ -47,21 +50,30 @@ class ShownTerminals:
         elif what == "terminal_exit":
             await self._close(id, _exit_of(params))
 
+    async def link(self, id: str, tool: str) -> None:
+        """That tool call shows it: now, or once the agent tells of it. The first one counts."""
+        shown = self._live.get(id)
+        if shown is not None and not shown.tool:
+            shown.tool = tool
+            await self._tell([shown.opened()])
+        elif shown is None and len(self._links) < LINKS:
+            self._links.setdefault(id, tool)
+
     async def end(self) -> None:
         """The turn is over: nothing more will be told."""
         for id in list(self._live):
             await self._close(id, None)
         self._turn = None
 
-    async def _open(self, id: str) -> "ShownTerminal | None":
+    async def _open(self, id: str, tool: str) -> "ShownTerminal | None":
         session = self._ostler.store.session(self._session)
         if self._turn is None or session is None or len(self._live) >= MOST:
             return None
         shown = ShownTerminal(self._ostler, session, *self._turn)
+        shown.tool = tool
         await shown.open()
         self._live[id] = shown
-        opened: list[AnyEvent] = [TerminalOpened(terminal=shown.row.id, title=shown.row.name)]
-        await self._tell(opened)
+        await self._tell([shown.opened()])
         return shown
 
     async def _close(self, id: str, exit: Exit | None) -> None:
@@ -78,6 +90,10 @@ class ShownTerminal(TurnTerminal):
         super().__init__(ostler, session, turn, redactor)
         self._row = replace(self._row, name=f"{turn.agent} {self._row.id}", source="acp")
         self._text = None
+        self.tool = ""  # the tool call that shows it
+
+    def opened(self) -> AnyEvent:
+        return TerminalOpened(terminal=self._row.id, title=self._row.name, tool=self.tool)
 
     async def kill(self) -> None:
         """There is nothing of ours to end: the agent has the program."""

@@ -41,6 +41,7 @@ class CallTerminals:
         self._session = session
         self._known: dict[str, CallTerminal] = {}
         self._released: deque[str] = deque(maxlen=REMEMBERED)
+        self._unlinked: dict[str, str] = {}  # title of each whose tool call is not known yet
         self._turn: Turn | None = None
         self._add: Add | None = None
         self._shown = ShownTerminals(ostler, session, self._tell)
@@ -68,10 +69,22 @@ class CallTerminals:
         await asyncio.gather(*(self.release({"terminalId": id}) for id in list(self._known)))
 
     async def show(self, params: Params) -> None:
-        """A word about a terminal of the agent's own."""
+        """A word about a terminal of the agent's own, or about the tool call that shows one."""
         id = params.get("terminal_id")
-        if isinstance(id, str) and id not in self._known:
+        if not isinstance(id, str):
+            return
+        if params.get("what") == "terminal_link":
+            await self._link(id, params["tool"])
+        elif id not in self._known:
             await self._shown.told(id, params)
+
+    async def _link(self, id: str, tool: str) -> None:
+        """Told once; an id that is not of this dialog links to nothing."""
+        title = self._unlinked.pop(id, None)
+        if title is not None:
+            await self._tell([TerminalOpened(terminal=id, title=title, tool=tool)])
+        elif id not in self._known:
+            await self._shown.link(id, tool)
 
     # -- calls
 
@@ -95,10 +108,11 @@ class CallTerminals:
         id = opened.row.id
         made = CallTerminal(terminals.program(id), limit, turn.id)
         self._known[id] = made
-        title = argv[2] if argv[:2] == ["sh", "-c"] and not params.get("args") else shlex.join(argv)
+        title = (argv[2] if argv[:2] == ["sh", "-c"] and not params.get("args") else shlex.join(argv))[:200]
         self._prune()
         try:
-            await self._tell([TerminalOpened(terminal=id, title=title[:200])])
+            await self._tell([TerminalOpened(terminal=id, title=title)])
+            self._unlinked[id] = title
         finally:
             made.start(self._tell)
         return {"terminalId": id}
@@ -140,6 +154,8 @@ class CallTerminals:
         for id in ended[: max(0, len(ended) - KEPT)]:
             del self._known[id]
             self._released.append(id)
+        for id in list(self._unlinked)[:-KEPT]:
+            del self._unlinked[id]
 
     async def _tell(self, events: list[AnyEvent]) -> None:
         """Between turns there is no journal to tell."""

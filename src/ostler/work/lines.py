@@ -98,6 +98,7 @@ class Story:
         self.tools: dict[str, ToolStarted] = {}
         self._streamed: dict[str, str] = {}  # text id → what its deltas said so far
         self._steps: dict[str, str] = {}
+        self._terminals: dict[str, str] = {}  # those that were opened, and what they are called
         self._fenced = False
         self._block = ""  # what the last printed line belonged to: a blank line stands between blocks
 
@@ -182,10 +183,12 @@ class Story:
             case Answered():
                 self.activity = "working"
                 return "note", [answered_line(event)]
-            case TerminalOpened():
-                return "note", [[(f"terminal {one_line(event.title or event.terminal)} opened", DIM)]]
+            case TerminalOpened() if event.terminal not in self._terminals:
+                name = self._terminals[event.terminal] = one_line(event.title or event.terminal)
+                return "note", [[(f"terminal {name} opened", DIM)]]
             case TerminalClosed():
-                return "note", [[(f"terminal {one_line(event.terminal)} closed", DIM)]]
+                name = self._terminals.get(event.terminal) or one_line(event.terminal)
+                return "note", [[(f"terminal {name} closed", DIM)]]
             case Raw() if self.verbose:
                 return "raw", [[("raw: ", DIM), (one_line(event.line or str(event.record)), DIM)]]
             case Hook() if self.verbose:
