@@ -138,6 +138,34 @@ print([name for name in heavy if name in sys.modules])
     assert (out, process.returncode) == (b"[]\n", 0)
 
 
+@pytest.mark.parametrize(
+    ("prompt", "outcome", "exit"),
+    [
+        ("[[say:hi]]", "done", Exit(code=0)),
+        ("[[fail:limited]]", "failed", Exit(code=1)),
+        ("[[say:hi]] [[never_end]]", "cancelled", Exit(signal=2)),
+        ("[[exit:3]]", "crashed", Exit(code=3)),
+    ],
+)
+async def test_a_turn_of_a_dialog_ends_as_one_of_its_own_process(
+    stable: Stable, prompt: str, outcome: str, exit: Exit
+) -> None:
+    """In a dialog the process goes on, and has no exit to tell of."""
+    for transport in ("pipe", "dialog"):
+        async with stable.ostler() as o:
+            session = await o.session("script", folder=str(stable.folder))
+            async for event in session.run(prompt, transport=transport):
+                if "never_end" in prompt and isinstance(event, Text):
+                    await o.cancel(session.id)
+            assert session.last is not None and session.last.outcome == outcome
+            (row,) = o.terminals.list(session.id)
+            assert (row.source, row.state) == ("turn", "ended")
+            if transport == "dialog":
+                assert row.exit == exit
+            elif outcome != "cancelled":  # which signal it took is the agent's own matter
+                assert row.exit is not None and row.exit.code == exit.code
+
+
 async def test_the_output_of_a_command_is_shown_as_it_is(stable: Stable) -> None:
     go = stable.folder / "go"
     script = f"printf 'half '; printf '\\033[31mred\\033[0m\\n' >&2; while [ ! -e {go} ]; do sleep 0.05; done; echo end"

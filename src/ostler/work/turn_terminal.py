@@ -5,6 +5,7 @@ that nobody watches.
 """
 
 import contextlib
+import signal
 import time
 from typing import TYPE_CHECKING
 
@@ -105,11 +106,19 @@ class TurnTerminal:
             return
         try:
             self._output(self._last(envelope))
-            await self._close(envelope.exit if envelope is not None else exit)
+            await self._close(self._exit(envelope) if envelope is not None else exit)
         except (OstlerError, OSError):
             pass  # found by its dead owner
         finally:
             del self._ostler.turn_terminals[self._row.id]
+
+    def _exit(self, envelope: Envelope) -> Exit | None:
+        """The agent's own; where its process goes on, or never came to be, what one of this turn alone would have."""
+        if envelope.exit is not None or self._text is None:
+            return envelope.exit
+        if envelope.outcome in ("cancelled", "timed_out"):
+            return Exit(signal=signal.SIGINT)
+        return Exit(code=0 if envelope.ok else 1)
 
     def _last(self, envelope: Envelope | None) -> bytes:
         if self._text is None:
