@@ -242,6 +242,16 @@ async def test_the_way_of_a_turn(store: Store, make: SimpleNamespace) -> None:
     assert store.running_turns() == []
 
 
+async def test_a_turn_runs_with_its_first_events_or_neither(store: Store, make: SimpleNamespace) -> None:
+    await store.add_session(make.session())
+    await store.begin_turn(make.row("t1"))
+    with pytest.raises(OstlerError):
+        await store.append_first("t1", "k3", [*make.texts(1, 2), *make.texts(2, 1)])  # a seq that is taken
+    assert (store.turn("t1").state, store.events("k3")) == ("starting", [])
+    await store.append_first("t1", "k3", make.texts(1, 2))
+    assert (store.turn("t1").state, store.events("k3")) == ("running", make.texts(1, 2))
+
+
 async def test_a_turn_ends_once(store: Store, make: SimpleNamespace) -> None:
     await store.add_session(make.session())
     await store.begin_turn(make.row("t1"))
@@ -295,7 +305,7 @@ async def test_a_second_prompt_is_busy_or_queued(store: Store, make: SimpleNames
     assert await store.claim_turn("t2", "me") is None
     assert (store.turn("t2").state, store.turn("t2").owner) == ("starting", "me")
     assert (store.session("k3").state, store.session("k3").turns) == ("busy", 2)
-    assert store.last_turn("k3").id == "t3"
+    assert (store.last_turn("k3").id, store.last_ended("k3").id) == ("t3", "t1")
 
 
 async def test_a_queued_turn_can_be_given_up(store: Store, make: SimpleNamespace) -> None:

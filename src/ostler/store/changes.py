@@ -211,6 +211,11 @@ def append(db: sqlite3.Connection, session: str, events: Sequence[Body]) -> None
     )
 
 
+def append_first(db: sqlite3.Connection, turn: str, session: str, events: Sequence[Body]) -> None:
+    append(db, session, events)
+    change_turn(db, turn, "running")
+
+
 def next_seq(db: sqlite3.Connection, session: str) -> int:
     last: int = db.execute("SELECT coalesce(max(seq), 0) FROM events WHERE session = ?", (session,)).fetchone()[0]
     return last + 1

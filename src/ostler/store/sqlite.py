@@ -237,6 +237,10 @@ class Store:
         """Adds stamped events to the journal. A seq that is taken is a `store` error, and none is added."""
         await self._quickly(changes.append, session, self._bodies(events))
 
+    async def append_first(self, turn: str, session: str, events: Sequence[AnyEvent]) -> None:
+        """As `append`, and that the turn runs now, in one transaction."""
+        await self._firmly(changes.append_first, turn, session, self._bodies(events))
+
     async def end_turn(
         self,
         id: str,

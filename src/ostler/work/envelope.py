@@ -2,7 +2,6 @@
 
 import re
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct, structs
@@ -34,9 +33,8 @@ class Sums(Struct, kw_only=True):
         self.steps = verdict.steps if first else _plus(self.steps, verdict.steps)
 
 
-def counters_before(ended: Sequence[TurnRow], agent_session: str | None) -> Counters | None:
+def counters_before(last: TurnRow | None, agent_session: str | None) -> Counters | None:
     """The agent's counters at the end of its last turn, if that turn was ours."""
-    last = ended[-1] if ended else None
     if last is None or last.envelope is None or last.envelope.agent_session != agent_session:
         return None
     return last.counters

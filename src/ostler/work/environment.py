@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
@@ -124,4 +125,9 @@ def password_in(value: str) -> str | None:
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
+    return _matches(name, tuple(patterns))
+
+
+@lru_cache(maxsize=4096)  # the names of one machine are few, and each turn asks of all of them
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)

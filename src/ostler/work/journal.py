@@ -45,13 +45,16 @@ class Journal:
         self._writing = asyncio.Lock()
         self._told = asyncio.Event()
 
-    async def add(self, events: Iterable[AnyEvent]) -> None:
-        """Commits the events, then wakes the readers. Raises OstlerError("store")."""
+    async def add(self, events: Iterable[AnyEvent], *, first: bool = False) -> None:
+        """Commits the events, then wakes the readers. Raises OstlerError("store").
+
+        `first`: the first that the agent says; with them it is committed that the turn runs.
+        """
         async with self._writing:
             stamped = self._stamp(clean for event in events for clean in self._redactor.event(event))
-            if not stamped:
+            if not stamped and not first:
                 return
-            commit = asyncio.ensure_future(self._store.append(self.session, stamped))
+            commit = asyncio.ensure_future(self._commit(stamped, first))
             try:
                 await asyncio.shield(commit)
             except asyncio.CancelledError:
@@ -89,6 +92,12 @@ class Journal:
             if self.failure is not None:
                 raise self.failure
             await self._told.wait()
+
+    async def _commit(self, stamped: list[AnyEvent], first: bool) -> None:
+        if first:
+            await self._store.append_first(self.turn, self.session, stamped)
+        else:
+            await self._store.append(self.session, stamped)
 
     def _after(self, seen: int) -> list[AnyEvent]:
         if not self._recent or self._recent[0].seq <= seen + 1:

@@ -140,8 +140,8 @@ class TurnRun:
             self.recording.begin(agent=attempt.records_of, argv=self.redactor.clean(attempt.launch.argv), prompt=prompt)
         await self.journal.add(Notice(text=text, code="launch") for text in attempt.launch.notices)
         carried = await self._carry(attempt, self.artifacts)
-        ended = [row for row in self.setup.store.turns(self.session.id) if row.state == "ended"]
-        before = self.sums.counters or counters_before(ended, attempt.turn.agent_session)
+        last = self.setup.store.last_ended(self.session.id)
+        before = self.sums.counters or counters_before(last, attempt.turn.agent_session)
         self.sums.add(attempt.turn, carried.verdict, before)
         return carried
 
@@ -169,6 +169,7 @@ class TurnRun:
         await self.setup.store.change_turn(self.turn.id, "asking" if asking else "running")
 
     async def _fall_back(self, carried: Carried) -> Carried:
+        self.running = True
         """The next agent takes the turn, as long as nothing was done yet."""
         for name in self.fallback:
             error = carried.verdict.error
@@ -225,10 +226,9 @@ class TurnRun:
         for event in events:
             if isinstance(event, Started) and event.agent_session:
                 await self._confirm(event.agent_session)
-        await self.journal.add(events)
-        if not self.running and events:
-            self.running = True
-            await self.setup.store.change_turn(self.turn.id, "running")
+        first = bool(events) and not self.running
+        self.running = self.running or first
+        await self.journal.add(events, first=first)
 
     async def _confirm(self, agent_session: str) -> None:
         """Keeps the agent's own id before anybody is told of it: a crash must not lose the conversation."""
@@ -277,8 +277,7 @@ class TurnRun:
         last: list[AnyEvent] = []
         artifacts.close(found.exit)
         if self.before is not None:
-            changed = await asyncio.to_thread(diff.compare, self.before)
-            await asyncio.to_thread(shutil.rmtree, artifacts.folder / "before", True)
+            changed = await asyncio.to_thread(_compare, self.before, artifacts.folder / "before")
             found.files = changed.files
             if changed.text:
                 artifacts.write("diff", "changes.diff", changed.text.encode())
@@ -307,6 +306,13 @@ class TurnRun:
 def _judge(wanted: dict[str, Any], verdict: Verdict) -> tuple[str | None, Any]:
     """What is wrong with the answer (None: nothing), and its value."""
     value = verdict.structured
+def _compare(before: diff.Before, scratch: Path) -> diff.Diff:
+    try:
+        return diff.compare(before)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
     if value is None:
         found, value = schema.extract(verdict.text, wanted)
         if not found:

@@ -1,0 +1,189 @@
+"""What a driver adds to a warm turn of a dialog: ostler beside claude-agent-sdk, with the same stand-in.
+
+The stand-in speaks claude's stream-json, answers at once, and stamps when it got a prompt and when it wrote the
+result: all else of a turn is the driver. Both drive a process of it from this one, one turn each in alternation.
+ostler keeps a journal, artifacts and an envelope of each turn, and flushes its beginning and end to disk; the SDK
+keeps nothing. SDK_FOLDER is where the SDK is looked for, and put by pip if it is not there.
+"""
+
+import asyncio
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from ostler.settings import load_settings
+from ostler.work import LiveSession, Ostler
+
+TURNS = int(os.environ.get("TURNS", "300"))
+WARM_UP = 20
+SDK = "claude-agent-sdk"
+SDK_FOLDER = os.environ.get("SDK_FOLDER") or os.path.expanduser("~/.cache/ostler/claude-agent-sdk")
+
+STAND_IN = """\
+#!{python} -IS
+import json, sys, time
+
+VERSION = "2.1.325"
+FLAGS = '''--print --output-format --input-format --verbose --include-partial-messages --permission-mode --tools
+--allowedTools --disallowedTools --strict-mcp-config --settings --session-id --resume --permission-prompt-tool'''
+if "--help" in sys.argv or "--version" in sys.argv or "-v" in sys.argv:
+    print(FLAGS if "--help" in sys.argv else VERSION)
+    sys.exit()
+named = [flag.partition("=")[2] for flag in sys.argv if flag.startswith(("--session-id=", "--resume="))]
+same = {{"session_id": named[0] if named else "00000000-0000-4000-8000-000000000000"}}
+init = {{"type": "system", "subtype": "init", "model": "m", "cwd": "/", "tools": [], "claude_code_version": VERSION}}
+message = {{"id": "msg", "role": "assistant", "model": "m", "content": [{{"type": "text", "text": "STAMPS"}}]}}
+result = {{"type": "result", "subtype": "success", "is_error": False, "num_turns": 1, "result": "STAMPS"}}
+spent = {{"duration_ms": 1, "duration_api_ms": 1, "usage": {{"input_tokens": 1, "output_tokens": 1}}}}
+records = ({{**init, **same}}, {{"type": "assistant", "message": message, **same}}, {{**result, **spent, **same}})
+answer = "".join(json.dumps(record) + "\\n" for record in records)
+
+for line in sys.stdin:
+    got = time.monotonic()
+    record = json.loads(line)
+    if record["type"] == "control_request":
+        response = {{"subtype": "success", "request_id": record["request_id"], "response": {{}}}}
+        sys.stdout.write(json.dumps({{"type": "control_response", "response": response}}) + "\\n")
+    elif record["type"] == "user":
+        sys.stdout.write(answer.replace("STAMPS", f"{{got!r}} {{time.monotonic()!r}}"))
+    sys.stdout.flush()
+"""
+
+Turn = Callable[[], Awaitable[str]]  # one turn, and what the stand-in said
+
+
+# -- the drivers ----------------------------------------------------------------------------------------
+
+
+def by_ostler(live: LiveSession) -> Turn:
+    async def turn() -> str:
+        async for _ in live.run("go", transport="dialog"):
+            pass
+        assert live.last is not None and live.last.ok, live.last
+        return live.last.text
+
+    return turn
+
+
+def by_sdk(client: Any) -> Turn:
+    async def turn() -> str:
+        await client.query("go")
+        said = ""
+        async for message in client.receive_response():
+            said = getattr(message, "result", said)
+        return said
+
+    return turn
+
+
+def sdk() -> Any:
+    """The SDK as a module. Its sdist: the wheel has a whole CLI in it. Raises ImportError where it cannot be had."""
+    if not os.path.isdir(SDK_FOLDER):
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        got = subprocess.run(
+            [*pip, "--no-binary", SDK, "--target", SDK_FOLDER, SDK], capture_output=True, text=True, check=False
+        )
+        if got.returncode:
+            raise ImportError((got.stderr.strip() or "pip failed").splitlines()[-1])
+    sys.path.append(SDK_FOLDER)  # last: what ostler runs with stays as it is
+    import claude_agent_sdk
+
+    return claude_agent_sdk
+
+
+# -- measuring ------------------------------------------------------------------------------------------
+
+
+class Row:
+    """What one driver took beside the stand-in, in ms: until it had the prompt, and after it had answered."""
+
+    def __init__(self, name: str, turn: Turn) -> None:
+        self.name, self.turn = name, turn
+        self.there: list[float] = []
+        self.back: list[float] = []
+
+    async def take(self, keep: bool) -> None:
+        began = time.monotonic()
+        said = await self.turn()
+        ended = time.monotonic()
+        got, wrote = map(float, said.split())
+        if keep:
+            self.there.append((got - began) * 1000)
+            self.back.append((ended - wrote) * 1000)
+
+    @property
+    def whole(self) -> list[float]:
+        return [a + b for a, b in zip(self.there, self.back, strict=True)]
+
+
+def at(values: list[float], percent: int) -> float:
+    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
+
+
+def flush_ms(folder: Path) -> float:
+    """One small write that is flushed to this disk, in ms."""
+    taken = []
+    with open(folder / "probe", "wb") as file:
+        for _ in range(100):
+            began = time.monotonic()
+            file.write(b"x" * 4096)
+            file.flush()
+            os.fsync(file.fileno())
+            taken.append((time.monotonic() - began) * 1000)
+    return statistics.median(taken)
+
+
+def show(rows: list[Row], missing: str, flush: float) -> None:
+    beside = rows[-1] if not missing else None
+    print(f"{f'a warm turn, ms over the stand-in, {TURNS} turns each':50} {'p50':>7} {'p95':>7}   there   back   ratio")
+    for row in rows:
+        p50 = at(row.whole, 50)
+        ratio = f"{p50 / at(beside.whole, 50):7.2f}" if beside else "      –"
+        print(
+            f"{row.name:50} {p50:7.2f} {at(row.whole, 95):7.2f} {at(row.there, 50):7.2f}{at(row.back, 50):7.2f} {ratio}"
+        )
+    tenth = max(TURNS // 10, 2)
+    first, last = (statistics.median(part) for part in (rows[0].whole[:tenth], rows[0].whole[-tenth:]))
+    print(f"ostler's first {tenth} turns {first:.2f}, its last {tenth} {last:.2f}: a session that grows")
+    print(f"ostler: journal, artifacts, envelope; three flushes a turn, one takes {flush:.2f} ms on this disk")
+    print(f"{SDK}: {missing or 'keeps nothing'}; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+
+
+async def main() -> None:
+    async with AsyncExitStack() as stack:
+        base = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder = base / "project"
+        folder.mkdir()
+        stand_in = base / "claude"
+        stand_in.write_text(STAND_IN.format(python=sys.executable))
+        stand_in.chmod(0o755)
+        env = {"HOME": str(base), "PATH": f"{base}:{os.environ['PATH']}", "OSTLER_HOME": str(base / "state")}
+        settings = load_settings(folder=str(folder), environ=env).settings
+        o = await stack.enter_async_context(Ostler(settings, env))
+        rows = []
+        for access, what in (("read", ""), ("write", ", with a diff of the folder")):
+            live = await o.session("claude", folder=str(folder), access=access)
+            rows.append(Row(f"ostler, access {access}{what}", by_ostler(live)))
+        missing = ""
+        try:
+            module = sdk()
+            options = module.ClaudeAgentOptions(cli_path=str(stand_in), cwd=str(folder))
+            client = await stack.enter_async_context(module.ClaudeSDKClient(options))
+            rows.append(Row(f"{SDK} {module.__version__}", by_sdk(client)))
+        except ImportError as error:
+            missing = f"not here, and could not be installed ({error})"
+        for number in range(WARM_UP + TURNS):
+            for row in rows:
+                await row.take(keep=number >= WARM_UP)
+        show(rows, missing, flush_ms(base))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
