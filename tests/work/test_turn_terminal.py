@@ -269,6 +269,16 @@ def test_deltas_are_sent_as_they_come_and_nothing_twice() -> None:
     assert text.tell(TextDelta(text="\n next", id="2")) == b"\r\n next"
 
 
+def test_a_line_that_never_ends_is_broken_and_nothing_of_it_lost() -> None:
+    """Else each piece would cost the whole line so far: a hundred thousand of them took minutes."""
+    pieces = [f"{number}\x07," for number in range(5_000)]
+    text = TurnText()
+    sent = b"".join(text.tell(TextDelta(text=piece)) for piece in pieces).decode()
+    assert sent.replace("\r\n", "") == "".join(pieces).replace("\x07", "\\x07")
+    assert 2 < sent.count("\r\n") < 20
+    assert text.tell(Text(text="".join(pieces) + "end")) == b"end\r\n"
+
+
 def test_a_notice_in_the_middle_of_a_line_ends_it() -> None:
     events = (TextDelta(text="half a"), Notice(text="careful"), TextDelta(text=" line"), Ended(outcome="done"))
     assert plain_text(told(*events)) == "half a\n\nnote: careful\n\n line\n"

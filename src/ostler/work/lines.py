@@ -96,7 +96,7 @@ class Story:
         self.step = ""  # of the agent's plan
         self.usage = ""
         self.tools: dict[str, ToolStarted] = {}
-        self._streamed: dict[str, str] = {}  # text id → what its deltas said so far
+        self._streamed: dict[str, list[str]] = {}  # text id → what its deltas said so far
         self._steps: dict[str, str] = {}
         self._terminals: dict[str, str] = {}  # those that were opened, and what they are called
         self._fenced = False
@@ -108,7 +108,7 @@ class Story:
         match event:
             case TextDelta():
                 self.activity = "writing"
-                self._streamed[event.id] = self._streamed.get(event.id, "") + event.text
+                self._streamed.setdefault(event.id, []).append(event.text)
                 return self._text(event.text)
             case Text():
                 return self._whole(event)
@@ -155,7 +155,7 @@ class Story:
     def _whole(self, event: Text) -> list[Line]:
         """What of a whole text its deltas have not said."""
         self.activity = "working"
-        said = self._streamed.pop(event.id, "")
+        said = "".join(self._streamed.pop(event.id, ()))
         if event.text.startswith(said):
             return self._text(event.text[len(said) :]) + self.flush()
         lines = self.flush()

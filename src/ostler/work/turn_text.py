@@ -35,6 +35,7 @@ _APART = (
     *(TerminalOpened, TerminalClosed),
 )
 _LINE_END = "\r\n"
+_LONGEST = 8192  # characters of a line; each piece of one costs the line so far
 
 
 class TurnText:
@@ -43,12 +44,16 @@ class TurnText:
     def __init__(self, *, access: str = "", home: str = "") -> None:
         self._story = Story(access=access, home=home)
         self._prose = Prose()
-        self._begun = 0  # characters of the unfinished line that were sent
+        self._taken = 0  # characters of the unfinished line
+        self._begun = 0  # and how many were sent for them: some are written out
         self._gap = False  # the blank line before it was sent too
 
     def tell(self, event: AnyEvent) -> bytes:
         lines = self._story.flush() if isinstance(event, _APART) else []
-        return self._bytes(lines + self._story.feed(event))
+        lines += self._story.feed(event)
+        if len(self._story.partial) > _LONGEST:
+            lines += self._story.flush()
+        return self._bytes(lines)
 
     def end(self, envelope: Envelope, diff: str = "") -> bytes:
         return self._bytes([*self._story.flush(), [], *ending(envelope, diff)])
@@ -62,7 +67,7 @@ class TurnText:
         if not line and self._gap:
             self._gap = False
             return ""
-        begun, self._begun, self._gap = self._begun, 0, False
+        begun, self._begun, self._taken, self._gap = self._begun, 0, 0, False
         if begun:
             return self._prose.feed(plain(line)[begun:]) + self._prose.end() + _LINE_END
         self._prose.pass_by(plain(line))
@@ -70,15 +75,16 @@ class TurnText:
 
     def _partial(self) -> str:
         """What came since of the line that has no end yet."""
-        partial = safe(self._story.partial)
-        if len(partial) <= self._begun or (not self._begun and not partial.strip()):
+        partial = self._story.partial
+        if len(partial) <= self._taken or (not self._taken and not partial.strip()):
             return ""
         before = ""
         if not self._begun and self._story.begins_block("text"):
             before, self._gap = _LINE_END, True
-        new = self._prose.feed(partial[self._begun :])
-        self._begun = len(partial)
-        return before + new
+        new = safe(partial[self._taken :])
+        self._taken = len(partial)
+        self._begun += len(new)
+        return before + self._prose.feed(new)
 
 
 def styled(line: Line) -> str:
