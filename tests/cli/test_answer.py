@@ -67,10 +67,25 @@ def test_nothing_is_asked(shell: Any) -> None:
     assert "TEXT is empty" in shell("steer", "talk", " ").stderr
 
 
-def test_steer_where_the_agent_cannot(shell: Any) -> None:
+def test_steer_reaches_the_turn_of_another_process(shell: Any) -> None:
+    prompt = "[[say:ready]] [[hear]] [[hear]]"
+    process = shell.start("run", "--dialog", "script", prompt, "--name", "talk", "--json")
+    until(lambda: "ready" in shell("show", "talk").stdout, "it listens")
+    for words in ("leave the tests alone", "--and [[say:nothing]] literal"):
+        ran = shell("steer", "talk", "--", words)
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+    envelope = result(process)
+    assert (envelope["outcome"], envelope["text"]) == ("done", "--and [[say:nothing]] literal")
+    shown = shell("show", "talk").stdout
+    assert shown.index("note: told on the way: leave the tests alone\n") < shown.index("\nleave the tests alone\n")
+
+
+def test_steer_where_the_agent_cannot(shell: Any, tmp_path: Path) -> None:
+    shell.environ["OSTLER_SCENARIO"] = str(tmp_path / "deaf.toml")
+    (tmp_path / "deaf.toml").write_text("steers = false\n")
     process = asking(shell)
     ran = shell("steer", "talk", "hurry")
-    assert ran.returncode == 2 and "takes no words while it works" in ran.stderr
+    assert ran.returncode == 2 and "takes no words while it works" in ran.stderr and "Queue them" in ran.stderr
     shell("answer", "talk", "deny")
     assert result(process)["status"] == "ok"
 

@@ -200,8 +200,9 @@ def test_history_is_private_and_without_secrets(chat: Chat, shell: Any) -> None:
 
 
 def test_a_line_typed_while_it_works_is_the_next_prompt(chat: Chat, shell: Any) -> None:
-    gate = shell.folder / "gate"
-    pty = chat("chat", "script")
+    gate, deaf = shell.folder / "gate", shell.folder / "deaf.toml"
+    deaf.write_text("steers = false\n")
+    pty = chat("chat", "script", OSTLER_SCENARIO=str(deaf))
     say(pty, f"[[say:begun]] [[wait_for:{gate}]]")
     pty.until(b"begun\r\n")
     pty.type(b"/steer hurry\r")
@@ -244,3 +245,17 @@ def test_a_session_of_commands_is_no_conversation(shell: Any) -> None:
     ran = shell("chat", "--session", "built")
     assert ran.returncode == 2
     assert "nobody to talk with" in ran.stderr
+
+
+def test_steer_tells_the_running_turn_more(chat: Chat) -> None:
+    pty = chat("chat", "script", "--name", "talk")
+    say(pty, "[[say:begun]] [[hear]]")
+    pty.until(b"begun\r\n")
+    pty.type(b"/steer  and oats \r")
+    pty.until(b"told on the way: and oats\r\n")
+    pty.until(b"and oats\r\n")
+    pty.until("✓ done".encode())
+    say(pty, "/steer more")
+    pty.until(b"no turn runs: send it as a prompt")
+    say(pty, "/exit")
+    assert pty.end() == 0

@@ -1,13 +1,14 @@
 """Asks over HTTP: seen in the lists, answered once, refused when it is too late; steering; turns in dialogs."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx
 
 from ostler.agents import AGENTS
-from ostler.words import Answered
-from server.conftest import Yard, until
+from ostler.words import Answered, Notice
+from server.conftest import Yard, until, yard_at
 from server.test_sessions import make
 from server.test_turns import ended, start
 
@@ -123,13 +124,51 @@ async def test_what_is_no_answer(yard: Yard) -> None:
 
 
 async def test_an_ask_of_another_session_is_not_found(yard: Yard) -> None:
-    _, first = await begun(yard, "[[say:hi]] " + asking())
-    _, second = await begun(yard, "[[think:hm]] [[tool:{}]] " + asking())
-    ids = [(await open_ask(yard, turn))["id"] for turn in (first, second)]
-    if ids[0] != ids[1]:
-        assert (await say(yard, first, ask=ids[1], option="allow")).status_code == 404
-    assert (await say(yard, first, ask=ids[0], option="deny")).status_code == 204
-    assert len(yard.ostler.open_asks(second)) == 1
+    sessions = [await begun(yard, asking()), await begun(yard, "[[say:hi]] " + asking())]
+    asks = [(await open_ask(yard, turn))["id"] for _, turn in sessions]
+    assert asks[0] != asks[1]
+    for (session, turn), foreign in zip(sessions, reversed(asks), strict=True):
+        refused = await say(yard, turn, ask=foreign, option="allow")
+        assert (refused.status_code, refused.json()["kind"]) == (404, "not_found")
+        assert answers_in(yard, session) == []
+    assert [(await open_ask(yard, turn))["id"] for _, turn in sessions] == asks
+    assert not (yard.folder / "asked.txt").exists()
+    for (session, turn), ask in zip(sessions, asks, strict=True):
+        assert (await say(yard, turn, ask=ask, option="deny")).status_code == 204
+        assert (await ended(yard, turn))["outcome"] == "done"
+        assert [said.option for said in answers_in(yard, session)] == ["reject_once"]
+
+
+async def test_asks_of_the_same_name_are_told_apart_by_their_turns(yard: Yard) -> None:
+    (one, first), (other, second) = await begun(yard), await begun(yard)
+    ask = (await open_ask(yard, first))["id"]
+    assert (await open_ask(yard, second))["id"] == ask
+    assert (await say(yard, second, ask=ask, option="deny")).status_code == 204
+    await ended(yard, second)
+    assert (answers_in(yard, one), len(answers_in(yard, other))) == ([], 1)
+    assert (await open_ask(yard, first))["id"] == ask
+
+
+async def test_an_ask_that_is_unknown_or_answered_or_over(tmp_path: Path) -> None:
+    async with yard_at(tmp_path, env={"OSTLER_ASK_LIMIT": "2"}) as yard:
+        gate = yard.folder / "gate"
+        session, turn = await begun(yard, asking(then=[]) + f"[[wait_for:{gate}]]" + asking(then=[]) + "[[never_end]]")
+        first = (await open_ask(yard, turn))["id"]
+
+        async def refused(ask: str) -> tuple[int, str, bool]:
+            answer = await say(yard, turn, ask=ask, option="allow")
+            return answer.status_code, answer.json()["kind"], ask in answer.json()["detail"]
+
+        assert await refused("q99") == (404, "not_found", True)
+        assert (await say(yard, turn, ask=first, option="allow")).status_code == 204
+        assert await refused(first) == (404, "not_found", True)
+        gate.touch()
+        late = (await until(lambda: yard.ostler.open_asks(turn)))[0].id
+        await until(lambda: len(answers_in(yard, session)) == 2)
+        assert await refused(late) == (404, "not_found", True)
+        said = [(each.id, each.option, each.by) for each in answers_in(yard, session)]
+        assert said == [(first, "allow_once", "tester"), (late, "reject_once", "time limit")]
+        assert yard.ostler.find_turn(turn).state == "running"
 
 
 async def test_a_cancelled_turn_asks_no_longer(yard: Yard) -> None:
@@ -142,7 +181,27 @@ async def test_a_cancelled_turn_asks_no_longer(yard: Yard) -> None:
     assert not (yard.folder / "asked.txt").exists()
 
 
-async def test_steering_where_it_cannot_be(yard: Yard) -> None:
+async def test_a_running_turn_is_told_more(yard: Yard) -> None:
+    session, turn = await begun(yard, asking() + "[[hear]]")
+    answer = await yard.client.post(f"/api/turns/{turn}/steer", json={"text": "and tea"})
+    assert (answer.status_code, answer.content) == (204, b"")
+    async with yard.as_("view") as viewer:
+        assert (await viewer.post(f"/api/turns/{turn}/steer", json={"text": "or not"})).status_code == 403
+    assert len(yard.ostler.open_asks(turn)) == 1, "a word on the way is no answer"
+    assert (await say(yard, turn, ask=(await open_ask(yard, turn))["id"], option="deny")).status_code == 204
+    assert (await ended(yard, turn))["outcome"] == "done"
+    assert (await yard.client.get(f"/api/turns/{turn}/envelope")).json()["text"] == "and tea"
+    told = [event.text for event in yard.ostler.events(session) if isinstance(event, Notice)]
+    assert told == ["told on the way: and tea"]
+
+
+async def test_steering_where_it_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "deaf.toml").write_text("steers = false\n")
+    async with yard_at(tmp_path, env={"OSTLER_SCENARIO": str(tmp_path / "deaf.toml")}) as yard:
+        await refuse_steering(yard)
+
+
+async def refuse_steering(yard: Yard) -> None:
     _, turn = await begun(yard)
     refused = await yard.client.post(f"/api/turns/{turn}/steer", json={"text": "and tea"})
     assert (refused.status_code, refused.json()["kind"]) == (422, "unsupported")
@@ -166,7 +225,7 @@ async def test_which_agents_hold_dialogs(yard: Yard) -> None:
         name for name, agent in AGENTS.items() if agent.dialog
     }
     assert reports["claude"]["dialog"] and reports["script"]["dialog"]
-    assert [name for name, each in reports.items() if each["steer"]] == ["codex"]
+    assert [name for name, each in reports.items() if each["steer"]] == ["codex", "script"]
     session = (await make(yard))["id"]
     assert (await start(yard, session, transport="telegraph")).status_code == 400
 

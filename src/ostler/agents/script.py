@@ -218,7 +218,7 @@ AGENT = Agent(
     images="native",
     deltas=True,
     cost=True,
-    dialog=DialogFace(launch=dialog_launch(launch), dialog=Talk, protocol="native"),
+    dialog=DialogFace(launch=dialog_launch(launch), dialog=Talk, steers=True, protocol="native"),
     conversations=(".local/state/ostler-script/sessions/*.ndjson",),
     conversation=conversation,
 )

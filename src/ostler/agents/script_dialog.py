@@ -4,20 +4,27 @@ from collections.abc import Callable
 
 from ostler.agents.adapter import Reader, Record, with_attachments
 from ostler.agents.dialog import AnswerKind, Ask, Dialog, Over, Ready, Step, Tell, Write
+from ostler.agents.offers import offers
+from ostler.agents.values import table
 from ostler.errors import OstlerError
-from ostler.words import Asked, Host, Launch, Turn
+from ostler.words import ACCESS_ORDER, Asked, Host, Launch, Offered, Turn
+
+MODES = ("default", "plan")
 
 
 class ScriptDialog(Dialog):
     """Prompts, answers and interrupts as they are; its records are read as in turns of one process each."""
 
     reader_of: Callable[[Turn], Reader]
+    modes = dict.fromkeys(ACCESS_ORDER, MODES)
 
     def __init__(self, turn: Turn, host: Host) -> None:
         super().__init__(turn, host)
         self._session: str | None = None
         self._model: str | None = None
         self._asks: set[str] = set()
+        self._mode = MODES[0]
+        self._offers: Record = {}
 
     # -- what people want
 
@@ -33,8 +40,10 @@ class ScriptDialog(Dialog):
             "prompt": with_attachments(turn.prompt, inline),
             "attach": [a.path for a in turn.attachments if a.content is None],
             "model": self._model,
+            "mode": self._mode,
+            "command": turn.command,
         }
-        return [Tell([reader.started()]), Write(record)]
+        return [Tell([reader.started()]), *self.offers(), Write(record)]
 
     def interrupt(self) -> list[Step]:
         return [Write({"type": "interrupt"})]
@@ -45,11 +54,30 @@ class ScriptDialog(Dialog):
         self._asks.discard(ask)
         return [Write({"type": "answer", "id": ask, "option": kind, "message": message})]
 
+    def steer(self, text: str) -> list[Step]:
+        if not self.steers:
+            return super().steer(text)
+        if self.reader is None or self.reader.result is not None:
+            raise OstlerError("not_found", "no turn runs that could be told more", "Send it as the next prompt")
+        return [Write({"type": "steer", "text": text})]
+
     def change(self, *, model: str | None = None, mode: str | None = None) -> list[Step]:
         if mode is not None:
-            return super().change(mode=mode)
-        self._model = model
+            self.check_mode(mode)
+            self._mode = mode
+        self._model = model or self._model
         return []
+
+    def offered(self) -> Offered:
+        told = self._offers
+        return Offered(
+            quiet=True,
+            commands=offers(told.get("commands"), "id"),
+            models=offers(told.get("models"), "id"),
+            modes=offers(told.get("modes"), "id"),
+            model=self._model or "",
+            mode=self._mode if told.get("modes") else "",
+        )
 
     # -- what the process says
 
@@ -58,6 +86,8 @@ class ScriptDialog(Dialog):
             session, model = record.get("session"), record.get("model")
             self._session = session if isinstance(session, str) else None
             self._model = model if isinstance(model, str) else None
+            self.steers = record.get("steers") is True
+            self._offers = table(record.get("offers"))
             return [Ready(agent_session=self._session, model=self._model)]
         if self.reader is None:
             return []

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 CASSETTE = "ostler_cassette"
 # fmt: off
 STEPS = frozenset((
-    "ask", "crash", "double_fork", "echo", "exit", "exit_after_result", "fail", "flood", "garbage", "history",
+    "ask", "crash", "double_fork", "echo", "exit", "exit_after_result", "fail", "flood", "garbage", "hear", "history",
     "ignore", "linger", "never_end", "notice", "plan", "read", "retry", "run", "say", "stderr", "stream",
     "structured", "think", "tool", "usage", "wait", "wait_for", "write",
 ))
 # fmt: on
 REPLY_KEYS = frozenset({"match", "turn", "steps", "session", "init"})
-SCENARIO_KEYS = frozenset({"reply", "cassette", "deaf", "version"})
+SCENARIO_KEYS = frozenset({"reply", "cassette", "deaf", "steers", "version"})
 MARKER = re.compile(r"\[\[([a-z_]+)(?::(.*?))?\]\](?!\])", re.S)
 CONTENT = "written by the scripted agent\n"
 

@@ -9,6 +9,7 @@
     ask = {tool, input, answer, then, options}          a permission question; nobody there: `answer` is taken;
                                                         `then`: the steps that follow if it is allowed
     usage = {input_tokens, …, cost_usd}                 structured = JSON
+    hear = true                 waits for a word on the way, in a dialog, and says it back
     history = true              says its earlier prompts, one a line
     echo = "prompt"             says what it was given: prompt, model, system, access, attach, argv, session, …
     notice = TEXT               stderr = TEXT
@@ -66,6 +67,7 @@ class Play:
         self.setting = setting
         self.text = ""
         self.answer_to: Callable[[str], str] | None = None  # waits for the answer to an ask, in a dialog
+        self.hear: Callable[[], str] | None = None  # waits for what it is told while it works, in a dialog
         self._result: dict[str, Any] = {"type": "result", "ok": True}
         self._count = 0  # ids of texts and tools
         self._tools = 0
@@ -74,9 +76,9 @@ class Play:
 
     # -- the frame
 
-    def begin(self, session: str | None = None) -> None:
+    def begin(self, session: str | None = None, **more: Any) -> None:
         model = self.setting.options.get("model") or "scripted"
-        self.record(type="init", session=session or self.setting.session, model=model, folder=os.getcwd())
+        self.record(type="init", session=session or self.setting.session, model=model, folder=os.getcwd(), **more)
 
     def steps(self, steps: list[dict[str, Any]], groups: dict[str, str]) -> None:
         given = {name: str(self._given(name)) for name in ("prompt", "session", "folder", "model")}
@@ -161,6 +163,11 @@ class Play:
 
     def step_history(self, _: Any) -> None:
         self.step_say("\n".join(self.setting.history) or "nothing")
+
+    def step_hear(self, _: Any) -> None:
+        if self.hear is None:
+            raise BadScenario("step hear: only in a dialog it can be told more while it works")
+        self.step_say(self.hear())
 
     def step_echo(self, name: str) -> None:
         given = self._given(name)

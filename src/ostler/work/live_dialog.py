@@ -146,21 +146,32 @@ class LiveDialog:
         await self._turn.asks.answer(answer)
 
     async def steer(self, text: str) -> None:
-        await self._do(lambda: self.dialog.steer(text))
+        """Tells the running turn more; the journal has it. Raises unsupported, not_found."""
+        told = Notice(code="steered", text=f"told on the way: {text}")
+        await self._do(lambda: [*self.dialog.steer(text), Tell([told])])
 
     async def adapt(self, attempt: Attempt) -> bool:
-        """Makes the dialog fit the turn's model. False: it cannot be changed."""
-        if attempt.turn.model == self.model or attempt.turn.model is None:
-            return True
+        """Makes the dialog fit the turn's model and mode. False: it takes a new process.
+
+        Raises what a new process would not mend, such as a mode that the agent does not have; the dialog stays.
+        """
+        model, mode = attempt.turn.model, attempt.turn.mode
         try:
-            await self._do(lambda: self.dialog.change(model=attempt.turn.model))
-        except OstlerError:
+            if model is not None and model != self.model:
+                await self._do(lambda: self.dialog.change(model=model))
+                self.model = model
+        except OstlerError as error:
+            if error.kind != "unsupported":
+                raise
             return False
-        self.model = attempt.turn.model
+        if mode is not None:
+            await self._do(lambda: self.dialog.change(mode=mode))
         return True
 
     def rest(self, seconds: float, then: Callable[[], None]) -> None:
         """Calls `then` unless a turn comes within this time."""
+        if self._rest is not None:
+            self._rest.cancel()
         self._rest = asyncio.get_running_loop().call_later(seconds, then)
 
     async def close(self) -> None:
