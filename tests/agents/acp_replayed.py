@@ -7,7 +7,7 @@ from typing import Any
 from ostler.agents.acp import AcpDialog
 from ostler.agents.acp_words import Acp
 from ostler.agents.dialog import Ask, Call, Over, Ready, Step, Tell, Write
-from ostler.words import AnyEvent, Host, Turn, Verdict
+from ostler.words import AnyEvent, Host, Offered, Turn, Verdict
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 HOST = Host(executable="agent", version="", help="", private="/private", home="/home/user")
@@ -36,6 +36,7 @@ class Replay:
     def __init__(self, name: str, acp: Acp | None = None) -> None:
         self.dialog = dialog_of(acp)
         self.events: list[list[AnyEvent]] = []
+        self.offered: list[Offered] = []
         self.verdicts: list[Verdict] = []
         self.asks: list[Ask] = []
         self.calls: list[Call] = []
@@ -96,7 +97,8 @@ class Replay:
                 case Write(record) if "id" in record and "method" in record:
                     self._requests.append(record)
                 case Tell(events):
-                    self.events[-1] += events
+                    self.offered += [event for event in events if isinstance(event, Offered)]
+                    self.events[-1] += [event for event in events if not isinstance(event, Offered)]
                 case Ask():
                     self.asks.append(step)
                 case Call():

@@ -232,7 +232,7 @@ def test_what_there_is_not_is_refused_with_what_there_is() -> None:
         acp = Acp(modes={"full": "gone"})
 
     (step,) = opened(Careful(turn_of(), HOST), {"modes": MODES})
-    assert (step.problem.kind, step.problem.hint) == ("unsupported", "It has: yolo, x#careful")
+    assert (step.problem.kind, step.problem.hint) == ("unsupported", "It has: yolo, careful")
     (step,) = opened(dialog_of(model="tiny"), {"configOptions": [MODEL]})
     assert (step.problem.kind, step.problem.hint) == ("bad_request", "It has: big, other/small")
 
@@ -243,7 +243,7 @@ def test_another_model_holds_the_prompt_back() -> None:
     (write,) = dialog.change(model="small")
     steps = dialog.prompt(turn_of())
     assert not any(isinstance(step, Write) for step in steps)
-    (prompt,) = dialog.read({"id": write.record["id"], "result": {"configOptions": [MODEL]}})
+    _, prompt = dialog.read({"id": write.record["id"], "result": {"configOptions": [MODEL]}})
     assert prompt.record["method"] == "session/prompt"
     assert dialog.change(model="big") == []
     with pytest.raises(OstlerError) as refused:

@@ -165,6 +165,7 @@ def test_a_new_thread_is_asked_for_with_its_confinement() -> None:
                 "developerInstructions": "be brief",
             },
         },
+        {"id": 3, "method": "model/list", "params": {}},  # nothing waits for its answer
     ]
     assert played.others == [Ready(agent_session=THREAD, model="gpt-5.4")]
 

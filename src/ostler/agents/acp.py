@@ -12,23 +12,23 @@ from msgspec import structs
 
 from ostler.agents.acp_asks import asked_of, key_of, needed, option_of, suffices, widest
 from ostler.agents.acp_meter import Meter
-from ostler.agents.acp_opening import AcpOpening
-from ostler.agents.acp_reader import AcpReader
+from ostler.agents.acp_offers import OFFERS, AcpOffers
+from ostler.agents.acp_reader import AcpReader, judged
 from ostler.agents.acp_rpc import refusal
-from ostler.agents.acp_words import CALLS, CODES, GUARD, MCP, Acp
+from ostler.agents.acp_words import CALLS, CODES, GUARD, Acp
 from ostler.agents.adapter import Record
 from ostler.agents.dialog import AnswerKind, Ask, Call, DialogFace, Over, Step, Tell, Withdrawn, Write
+from ostler.agents.mcp import TRANSPORTS
 from ostler.agents.values import table, tables, text
 from ostler.errors import OstlerError
 from ostler.words import Answered, Attachment, Host, Launch, Notice, Problem, Turn
 
 
-class AcpDialog(AcpOpening):
+class AcpDialog(AcpOffers):
     """One ACP agent. Subclasses say `acp`, and override what they do otherwise."""
 
     def __init__(self, turn: Turn, host: Host) -> None:
         super().__init__(turn, host)
-        self.commands: list[Record] = []  # slash commands that the agent has
         self._meter = Meter(self.acp, new=not turn.resume)
         self._prompt = 0  # the request that the running turn is; 0: none runs
         self._stopping = 0  # the prompt whose end was asked for
@@ -51,7 +51,7 @@ class AcpDialog(AcpOpening):
         if self._rpc.waits_for("session/set_"):
             self._held = request
             return [told]
-        return [told, request]
+        return [told, *self.offers(), request]
 
     def interrupt(self) -> list[Step]:
         if self._held is not None:
@@ -80,12 +80,6 @@ class AcpDialog(AcpOpening):
             events = self.reader.rejected(self._call_of(request), message or "it was refused")
             steps += [Tell(events)] if events else []
         return steps
-
-    def change(self, *, model: str | None = None, mode: str | None = None) -> list[Step]:
-        if mode and self.acp.keeps_mode:
-            return super().change(mode=mode)  # it is what keeps the access
-        wishes = (self._offered.set_model(model) if model else None, self._offered.set_mode(mode) if mode else None)
-        return [self._set(wish) for wish in wishes if wish is not None]
 
     def reply(self, call: str, result: dict[str, Any] | None, problem: Problem | None = None) -> list[Step]:
         if problem is None:
@@ -117,12 +111,9 @@ class AcpDialog(AcpOpening):
             return []
         self._stirred = True
         kind = update.get("sessionUpdate")
-        if kind == "config_option_update" or kind == "current_mode_update":
-            self._offered.told(update)
-            if strayed := self.strayed():
-                return strayed
-        elif kind == "available_commands_update":
-            self.commands = tables(update.get("availableCommands"))
+        if kind in OFFERS:
+            self.heard_offers(update)
+            return self.strayed() or (self.offers() if self._prompt and self._held is None else [])
         if not self._prompt:
             # History that is replayed, or a word after the answer.
             self._past.add(text(update.get("toolCallId")))
@@ -146,13 +137,28 @@ class AcpDialog(AcpOpening):
             return []  # an answer to nothing that we asked
         if method == "session/prompt":
             return self._ended(table(record.get("result")), problem) if id == self._prompt else []
+        if problem is not None and self._held is not None and method.startswith("session/set_"):
+            return self._not_said(method, problem)
         if problem is not None:
             return self.not_done(method, problem)
         steps = self.done(method, table(record.get("result")))
         if self._held is not None and not self._rpc.waits_for("session/set_"):
-            steps.append(self._held)
+            steps += [*self.offers(), self._held]
             self._held = None
         return steps
+
+    def _not_said(self, method: str, error: Record) -> list[Step]:
+        """Ends a turn whose prompt was never sent: the agent did not take the mode or the model."""
+        self._offered.state = self._before
+        self._prompt, self._held = 0, None
+        kind, said = judged(error)
+        assert self.reader is not None
+        self.reader.fail(
+            f"{method} refused",
+            kind if kind == "unauthenticated" else "bad_request",
+            f"{self.first.agent} refused {method}: {said}",
+        )
+        return [Over()]
 
     def _ended(self, result: Record, error: Record | None) -> list[Step]:
         reader = self.reader
@@ -288,4 +294,4 @@ def acp_face(acp: Acp, launch: Callable[[Turn, Host], Launch], needs: Sequence[s
         pass
 
     Spoken.acp = acp
-    return DialogFace(launch=launch, dialog=Spoken, needs=tuple(needs), images=True, mcp=MCP, protocol="acp")
+    return DialogFace(launch=launch, dialog=Spoken, needs=tuple(needs), images=True, mcp=TRANSPORTS, protocol="acp")

@@ -4,13 +4,14 @@ from collections.abc import Callable
 
 from ostler.agents.acp_reader import judged
 from ostler.agents.acp_rpc import Rpc
-from ostler.agents.acp_session import Offered, Wish, fits
+from ostler.agents.acp_session import SessionOptions, Wish, fits
 from ostler.agents.acp_words import PROTOCOL, Acp
 from ostler.agents.adapter import Record, spoken
 from ostler.agents.dialog import Dialog, Fail, Ready, Step, Write
+from ostler.agents.mcp import over_acp
 from ostler.agents.values import table, tables, text
-from ostler.errors import OstlerError
-from ostler.words import Exit, Host, Problem, Turn
+from ostler.errors import ErrorKind, OstlerError
+from ostler.words import Exit, Host, McpServer, Problem, Turn
 
 
 class AcpOpening(Dialog):
@@ -21,7 +22,7 @@ class AcpOpening(Dialog):
     def __init__(self, turn: Turn, host: Host) -> None:
         super().__init__(turn, host)
         self._rpc = Rpc()
-        self._offered = Offered()
+        self._offered = SessionOptions()
         self._session = ""
         self._abilities: Record = {}
         self._logins = ""
@@ -46,13 +47,23 @@ class AcpOpening(Dialog):
         """The mode that asks, within the access; "" where the agent has none."""
         return self.acp.modes.get(turn.access, "")
 
+    def may(self, mode: str) -> bool:
+        """Whether a mode stays within the access."""
+        own = self.mode_for(self.first)
+        if self.acp.keeps_mode:
+            return fits(mode, own)
+        return self.first.access == "full" or any(fits(mode, each) for each in (own, *self.acp.safe_modes) if each)
+
     def strayed(self) -> list[Step]:
-        """What to do when the agent has left the mode that keeps the access."""
-        wanted = self.mode_for(self.first)
-        if not (self.acp.keeps_mode and self._ready and wanted) or fits(self._offered.mode, wanted):
+        """What to do when the agent has left, by itself or by a command, what keeps the access."""
+        if not (self._ready and self.mode_for(self.first)):
             return []
-        left = f"{self.first.agent} left the mode that keeps access {self.first.access} for {self._offered.mode!r}"
-        return [Fail(Problem(kind="denied", message=left))]
+        access, now = self.first.access, self._offered
+        left = "" if self.may(now.mode) else f"the mode that keeps access {access} for {now.mode!r}"
+        for id, value in self.acp.options.items():
+            if access != "full" and now.value(id) not in ("", value):
+                left = f"access {access}: {id} is {now.value(id)!r}"
+        return [Fail(Problem(kind="denied", message=f"{self.first.agent} left {left}"))] if left else []
 
     def read_noise(self, line: str) -> list[Step]:
         if not self._ready and len(self._noise) < 20 and line.strip():
@@ -85,7 +96,9 @@ class AcpOpening(Dialog):
             return [Fail(Problem(kind="unsupported", message=wrong, hint=f"Update {agent} or ostler"))]
         self._abilities = table(result.get("agentCapabilities"))
         self._logins = "; ".join(filter(None, map(_login, tables(result.get("authMethods")))))
-        where = {"cwd": self.first.folder, "mcpServers": []}
+        if unfit := self._unfit():
+            return [Fail(Problem(kind="unsupported", message=unfit, hint="Leave it out, or choose another agent"))]
+        where = {"cwd": self.first.folder, "mcpServers": [over_acp(server) for server in self._servers()]}
         if not self.first.resume:
             return [self._rpc.request("session/new", where)]
         if self.first.fork:
@@ -96,6 +109,17 @@ class AcpOpening(Dialog):
         if self._abilities.get("loadSession"):
             return [self._rpc.request("session/load", {"sessionId": self._session, **where})]
         return [Fail(Problem(kind="unsupported", message=f"{agent} cannot resume a session over ACP"))]
+
+    def _servers(self) -> tuple[McpServer, ...]:
+        return () if self.acp.mcp_by_flag else self.first.mcp
+
+    def _unfit(self) -> str:
+        """The first MCP server that the agent does not take; programs are taken by all."""
+        able = table(self._abilities.get("mcpCapabilities"))
+        for server in self._servers():
+            if server.transport != "stdio" and able.get(server.transport) is not True:
+                return f"{self.first.agent} takes no MCP servers by {server.transport}: {server.name}"
+        return ""
 
     def _in_session(self, method: str, result: Record) -> list[Step]:
         self._session = self._session or text(result.get("sessionId"))
@@ -118,8 +142,8 @@ class AcpOpening(Dialog):
                 if (wish := self._wishes.pop(0)()) is not None:
                     return [self._set(wish)]
         except OstlerError as error:
-            message = error.message.replace("the agent", self.first.agent)
-            return [Fail(Problem(kind=error.kind, message=message, hint=error.hint))]
+            told = self._named(error, error.kind)
+            return [Fail(Problem(kind=told.kind, message=told.message, hint=told.hint))]
         if self._stirred and self.acp.replays_late:
             # It still replays. Whatever it says before it answers this comes before the next turn.
             return [self._set(("session/set_mode", {"modeId": self._offered.mode}))]
@@ -140,6 +164,9 @@ class AcpOpening(Dialog):
         if method == "session/close":
             return []
         return [Fail(Problem(kind="unsupported", message=f"{agent} opens no dialog ({method}): {said}"))]
+
+    def _named(self, error: OstlerError, kind: ErrorKind) -> OstlerError:
+        return OstlerError(kind, error.message.replace("the agent", self.first.agent), error.hint)
 
     def _set(self, wish: Wish) -> Write:
         self._stirred = False

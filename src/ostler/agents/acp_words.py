@@ -58,8 +58,10 @@ class Acp(Struct, frozen=True, kw_only=True):
 
     modes: dict[Access, str] = {}  # the mode for each access, by id or by the end of one after `#`
     options: dict[str, str] = {}  # config options that a session begins with, where the agent has them
+    safe_modes: tuple[str, ...] = ()  # others that go beyond no access, named in the same way
     keeps_mode: bool = False  # the mode is what keeps the access
     model_by_flag: bool = False  # its launch names the model
+    mcp_by_flag: bool = False  # its launch names the MCP servers
     reads: bool = True  # it may read files through us
     writes: bool = True
     terminals: bool = True

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from ostler.agents.adapter import Agent, Conversation, Record, literal, tool_names, with_attachments
 from ostler.agents.dialog import DialogFace
+from ostler.agents.mcp import TRANSPORTS, by_file, typed
 from ostler.agents.messages import MessagesReader, attachment_rules, conversation_flags, kind_said
 from ostler.agents.stream_dialog import StreamDialog
 from ostler.agents.values import UUID, items, number, table, tables, text
@@ -20,6 +21,12 @@ ARGUMENT_LIMIT = 100_000  # bytes; Linux refuses one argument of 128 KiB
 
 # What claude may do under each access was measured against settings that allow everything.
 MODES: dict[Access, str] = {"read": "dontAsk", "write": "acceptEdits", "full": "bypassPermissions"}
+# In a dialog: the first is the one that a process begins with; none lets it do more than a turn of its own.
+DIALOG_MODES: dict[Access, tuple[str, ...]] = {
+    "read": ("dontAsk", "plan"),
+    "write": ("default", "plan", "acceptEdits"),
+    "full": ("default", "plan", "acceptEdits"),
+}
 # An allow-list of built-in tools: it holds against every setting, in subagents too, and a tool that a
 # later claude adds stays out. Permission modes alone yield to `permissions.allow` of the user.
 READING = ("Read", "Glob", "Grep", "LS", "NotebookRead", "WebFetch", "WebSearch", "Task", "Skill", "TodoWrite")
@@ -59,6 +66,7 @@ def launch(turn: Turn, host: Host) -> Launch:
     if turn.model:
         flags.append(f"--model={turn.model}")
     flags += _system(turn, host, files)
+    flags += by_file("--mcp-config=", turn, host, files, typed)
     if turn.schema is not None:
         flags.append(_schema(turn.schema))
     if turn.limits.cost_usd is not None:
@@ -158,12 +166,14 @@ def _environment(turn: Turn, host: Host) -> dict[str, str]:
 class ClaudeDialog(StreamDialog):
     """claude with its stdin open. Asks come through `--permission-prompt-tool stdio`."""
 
+    modes = DIALOG_MODES
+
 
 def dialog_launch(turn: Turn, host: Host) -> Launch:
     """The same tools and settings as for one turn; what they leave open is asked."""
     once = launch(turn, host)
     flags = [flag for flag in once.argv[1:] if not flag.startswith(("--permission-mode=", "--json-schema="))]
-    mode = "dontAsk" if turn.access == "read" else "default"
+    mode = DIALOG_MODES[turn.access][0]
     asking = ("--input-format=stream-json", "--permission-prompt-tool=stdio", f"--permission-mode={mode}")
     return structs.replace(once, argv=(host.executable, *flags, *asking), stdin=b"")
 
@@ -319,7 +329,8 @@ AGENT = Agent(
         **{"edit": ("Edit", "MultiEdit", "NotebookEdit"), "web": ("WebFetch", "WebSearch"), "subagent": ("Task",)},
         "todo": ("TodoWrite", "TaskCreate", "TaskUpdate", "TaskList", "TaskGet"),
     },
-    dialog=DialogFace(launch=dialog_launch, dialog=ClaudeDialog, protocol="stream-json"),
+    dialog=DialogFace(launch=dialog_launch, dialog=ClaudeDialog, mcp=TRANSPORTS, protocol="stream-json"),
+    mcp=TRANSPORTS,
     forks=True,
     chooses_id=True,
     schema="native",

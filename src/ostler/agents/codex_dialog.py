@@ -14,8 +14,10 @@ from ostler.agents.adapter import Record, with_attachments
 from ostler.agents.codex import CHANGES, ENDINGS, PROMPT_LIMIT, native_image, said_kind, script_of
 from ostler.agents.codex_access import confinement, escalates, wider, writable
 from ostler.agents.codex_items import AppServerReader, changed, diff_of, payloads
+from ostler.agents.codex_mcp import ANSWERS, asks_for_call, call_of, server_of
 from ostler.agents.dialog import AnswerKind, Ask, Dialog, Fail, Over, Ready, Step, Tell, Withdrawn, Write
-from ostler.agents.values import table, text
+from ostler.agents.offers import offers
+from ostler.agents.values import table, tables, text
 from ostler.errors import OstlerError
 from ostler.words import (
     Access,
@@ -27,6 +29,8 @@ from ostler.words import (
     FileChange,
     Host,
     Notice,
+    Offer,
+    Offered,
     Problem,
     Turn,
     Verdict,
@@ -78,6 +82,7 @@ class CodexDialog(Dialog):
         self._stopping = False
         self._held: list[str] = []  # words for a turn that has no name yet
         self._model = turn.model
+        self._models: tuple[Offer, ...] = ()
         self._notices: list[AnyEvent] = []  # what was told before the first turn
 
     # -- what people want
@@ -97,7 +102,7 @@ class CodexDialog(Dialog):
         self.reader.agent_session, self.reader.model = self._thread, self._model
         self._turn, self._starting, self._stopping, self._held = "", True, False, []
         notices, self._notices = self._notices, []
-        return [Tell([self.reader.started(), *notices]), self._request("turn/start", params)]
+        return [Tell([self.reader.started(), *notices]), *self.offers(), self._request("turn/start", params)]
 
     def interrupt(self) -> list[Step]:
         """Its answer is never waited for: codex gives none where the turn is over."""
@@ -119,6 +124,9 @@ class CodexDialog(Dialog):
         """The next `turn/start` carries the model."""
         return super().change(mode=mode) if mode is not None else []
 
+    def offered(self) -> Offered:
+        return Offered(quiet=True, models=self._models, model=self._model or "")
+
     def answer(self, ask: str, kind: AnswerKind, message: str = "") -> list[Step]:
         request = self._open.pop(ask, None)
         if request is None:
@@ -126,7 +134,9 @@ class CodexDialog(Dialog):
         item = text(request.params.get("itemId"))
         if not kind.startswith("allow") and isinstance(self.reader, AppServerReader):
             self.reader.refused.setdefault(item, (message or "declined", None))
-        return [Write({"id": request.id, "result": {"decision": DECISIONS[kind]}})]
+        command_or_patch = request.method in (COMMAND, PATCH)
+        result = {"decision": DECISIONS[kind]} if command_or_patch else ANSWERS[kind]
+        return [Write({"id": request.id, "result": result})]
 
     def verdict(self, exit: Exit | None, stderr_tail: str) -> Verdict:
         verdict = super().verdict(exit, stderr_tail)
@@ -184,6 +194,11 @@ class CodexDialog(Dialog):
                 return self._not_started(error) if error else self._named(text(table(result.get("turn")).get("id")))
             case "turn/steer" if error:
                 return [Tell([Notice(code="refused", text=f"codex was not told more: {text(error.get('message'))}")])]
+            case "model/list":
+                self._models = offers(
+                    [m for m in tables(result.get("data")) if not m.get("hidden")], "model", "displayName"
+                )
+                return self.offers() if self._turn or self._starting else []
             case "command/exec":
                 return self._found(ask, text(result.get("stdout")))
         return []
@@ -194,6 +209,8 @@ class CodexDialog(Dialog):
         turn = self.first
         ready = Write({"method": "initialized"})
         params: Record = {**confinement(turn, self._profile), "model": turn.model}
+        if turn.mcp:
+            params["config"] = {**table(params.get("config")), "mcp_servers": {s.name: server_of(s) for s in turn.mcp}}
         if not turn.resume:
             # No `cwd`, the process is there already: for one that is named, codex notes in the user's config.toml
             # that the folder is trusted, and from then on runs what the folder's own config says.
@@ -210,7 +227,7 @@ class CodexDialog(Dialog):
         self._thread = text(thread.get("id"))
         self._histories[self._thread] = text(thread.get("path"))
         self._model = text(result.get("model")) or self._model
-        return [Ready(agent_session=self._thread, model=self._model)]
+        return [Ready(agent_session=self._thread, model=self._model), self._request("model/list", {})]
 
     # -- a turn
 
@@ -249,9 +266,13 @@ class CodexDialog(Dialog):
     # -- asks
 
     def _asked_of_us(self, id: Any, method: str, params: Record) -> list[Step]:
-        if method not in (COMMAND, PATCH):
+        # Tools of MCP servers are confined by nothing: short of full access, codex hears a no.
+        of_server = self.first.access == "full" and asks_for_call(method, params)
+        if method not in (COMMAND, PATCH) and not of_server:
             return [Write({"id": id, "error": {"code": -32601, "message": f"{method} is not served here"}})]
         ask = f"ask:{next(self._numbers)}"
+        if of_server and self.reader is not None:
+            params = {**params, "itemId": call_of(params, self.reader).id}
         self._open[ask] = Open(id=id, method=method, params=params)
         if self.reader is None or not self._turn:
             return self.answer(ask, "reject_once")
@@ -321,6 +342,11 @@ class CodexDialog(Dialog):
             title = script.strip().partition("\n")[0][:200]
             input = {"command": script, "cwd": text(params.get("cwd"))}
             return Asked(id=ask, tool="command_execution", title=title, input=input, options=OPTIONS, reason=reason)
+        if method != PATCH:
+            assert self.reader is not None
+            call = call_of(params, self.reader)
+            title = call.title or text(params.get("message"))
+            return Asked(id=ask, tool=call.name, title=title, input=call.input, options=OPTIONS)
         patch = self._patches.get(text(params.get("itemId")), {})
         files = tuple(FileChange(path=path, change=CHANGES.get(kind, "update")) for path, kind in changed(patch))
         return Asked(

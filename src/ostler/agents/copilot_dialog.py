@@ -18,8 +18,10 @@ def aside(said: str) -> AnyEvent | None:
 
 ACP = Acp(
     modes={"read": "agent", "write": "agent", "full": "agent"},
+    safe_modes=("plan",),
     options={"allow_all": "off"},  # a user's settings may turn it on
     model_by_flag=True,
+    mcp_by_flag=True,  # of those that come by the protocol, it takes no programs
     system="launch",
     counts="process",
     embeds=False,  # it puts them into files in /tmp, and may not read those

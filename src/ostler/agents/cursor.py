@@ -85,7 +85,7 @@ def dialog_launch(turn: Turn, host: Host) -> Launch:
 
 
 # Without --force it asks for all it does; what it may never do is refused there.
-ACP = Acp(modes={"read": "plan", "write": "agent", "full": "agent"}, model_by_flag=True)
+ACP = Acp(modes={"read": "plan", "write": "agent", "full": "agent"}, safe_modes=("plan",), model_by_flag=True)
 
 
 # -- reading ----------------------------------------------------------------------------------------

@@ -4,14 +4,14 @@ Pure, like all adapters: a dialog is told what came from the process and what pe
 steps. Whoever runs the process (work/dialogs.py) carries the steps out, in order.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
 
 from ostler.agents.adapter import Reader, Record
 from ostler.errors import OstlerError
-from ostler.words import AnyEvent, Asked, Exit, Host, Launch, Problem, Raw, Turn, Verdict
+from ostler.words import Access, AnyEvent, Asked, Exit, Host, Launch, Offered, Problem, Raw, Turn, Verdict
 
 AnswerKind = Literal["allow_once", "allow_always", "reject_once", "reject_always", "cancelled"]
 CallName = Literal[
@@ -91,12 +91,13 @@ class Dialog:
     """
 
     steers = False  # a running turn can be told more
-    modes: tuple[str, ...] = ()  # what `change(mode=…)` takes, where it is known before the start
+    modes: Mapping[Access, tuple[str, ...]] = {}  # what may be set within each access, where that is known before
 
     def __init__(self, turn: Turn, host: Host) -> None:
         self.first = turn
         self.host = host
         self.reader: Reader | None = None  # of the turn that runs
+        self._told: Offered | None = None
 
     # What people want.
 
@@ -128,6 +129,17 @@ class Dialog:
         """Another model or mode for the turns that follow."""
         raise OstlerError("unsupported", f"{self.first.agent} cannot change that in a dialog", "Begin a new session")
 
+    def check_mode(self, mode: str) -> None:
+        """Raises where `change` would, as far as that is known before the start: a mode never widens the access."""
+        agent, access = self.first.agent, self.first.access
+        if mode in self.modes.get(access, ()):
+            return
+        if not self.modes:
+            raise OstlerError("unsupported", f"{agent} has no modes that could be set", "Leave the mode out")
+        if any(mode in names for names in self.modes.values()):
+            raise too_wide(agent, mode, access, self.modes.get(access, ()))
+        raise OstlerError("bad_request", f"{agent} has no mode {mode!r}", f"It has: {', '.join(self.modes[access])}")
+
     def reply(self, call: str, result: dict[str, Any] | None, problem: Problem | None = None) -> list[Step]:
         """The outcome of a `Call`."""
         raise NotImplementedError
@@ -146,6 +158,18 @@ class Dialog:
         """A line of stdout that is no record: a banner, a stray print."""
         return [Tell([Raw(line=line)])] if line.strip() else []
 
+    def offered(self) -> Offered:
+        """What the agent offers, as far as it has told."""
+        return Offered(quiet=True)
+
+    def offers(self) -> list[Step]:
+        """Tells what is offered, where it differs from what was told before. For the time while a turn runs."""
+        now = self.offered()
+        if now == self._told or not (now.commands or now.models or now.modes or self._told):
+            return []
+        self._told = now
+        return [Tell([now])]
+
     def unborn(self, exit: Exit | None, stderr_tail: str) -> Problem | None:
         """Why the process ended before it was ready, where the protocol tells more than stderr."""
         return None
@@ -154,6 +178,11 @@ class Dialog:
         """How the turn went, after `Over` (exit None), or after the process ended in the middle of it."""
         assert self.reader is not None
         return self.reader.end(exit, stderr_tail)
+
+
+def too_wide(agent: str, mode: str, access: Access, within: Sequence[str]) -> OstlerError:
+    message = f"the mode {mode!r} of {agent} may go beyond --access {access}"
+    return OstlerError("denied", message, f"Within it: {', '.join(within) or 'none'}. Others need a wider --access")
 
 
 class DialogFace(Struct, frozen=True, kw_only=True):
@@ -165,4 +194,5 @@ class DialogFace(Struct, frozen=True, kw_only=True):
     help: tuple[tuple[str, ...], ...] = ()
     steers: bool = False  # it takes words while it works
     images: bool = False  # it carries images in its prompts
+    mcp: tuple[str, ...] = ()  # the transports of MCP servers that it takes
     protocol: str = ""  # "stream-json", "app-server", "acp": for the docs

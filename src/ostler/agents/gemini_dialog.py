@@ -9,6 +9,7 @@ from ostler.agents.acp import AcpDialog, bare
 from ostler.agents.acp_words import Acp, told_tool
 from ostler.agents.adapter import Record
 from ostler.agents.dialog import DialogFace
+from ostler.agents.mcp import TRANSPORTS
 from ostler.agents.values import text
 from ostler.words import Attachment, Host, Launch, Turn
 
@@ -23,6 +24,7 @@ def tool(call: Record) -> tuple[str, Any]:
 
 ACP = Acp(
     modes={"read": "default", "write": "default", "full": "default"},
+    safe_modes=("plan",),
     model_by_flag=True,
     reads=False,  # no error that JSON-RPC knows means "there is no such file" to it
     embeds=False,
@@ -54,4 +56,4 @@ def face(launch: Callable[[Turn, Host], Launch]) -> DialogFace:
         argv = (host.executable, "--acp", "--approval-mode=default", *flags)
         return Launch(argv=argv, env=once.env, files=once.files, notices=once.notices)
 
-    return DialogFace(launch=launched, dialog=GeminiDialog, images=True, protocol="acp")
+    return DialogFace(launch=launched, dialog=GeminiDialog, images=True, mcp=TRANSPORTS, protocol="acp")

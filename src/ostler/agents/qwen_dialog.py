@@ -7,7 +7,8 @@ from msgspec import structs
 from msgspec.json import encode
 
 from ostler.agents.adapter import Reader, title_of
-from ostler.agents.dialog import AnswerKind, Ask, DialogFace, Step, Tell, Write
+from ostler.agents.dialog import AnswerKind, Ask, DialogFace, Step, Tell
+from ostler.agents.mcp import TRANSPORTS
 from ostler.agents.stream_dialog import ALWAYS, ONCE, REJECT, StreamDialog
 from ostler.agents.values import table, text
 from ostler.words import Access, Answered, Asked, Denial, Exit, Host, Launch, Notice, Problem, Turn
@@ -28,8 +29,7 @@ class QwenDialog(StreamDialog):
         self.reader = type(self).reader_of(turn)
         content, notices = type(self).prompt_of(turn)
         told = [Notice(code="prompt", text=said) for said in notices]
-        record = {"type": "user", "message": {"role": "user", "content": content}}
-        return [*([Tell([*told])] if told else []), Write(record)]
+        return [*([Tell([*told])] if told else []), *self._say(content)]
 
     def answer(self, ask: str, kind: AnswerKind, message: str = "") -> list[Step]:
         if kind == "allow_always" and ask in self._asks:
@@ -98,4 +98,4 @@ def face(launch: Callable[[Turn, Host], Launch], prompt_of: PromptOf, reader: Ca
         asking = ("--input-format=stream-json", "--approval-mode=default")
         return structs.replace(once, argv=(host.executable, *asking, *flags), stdin=b"")
 
-    return DialogFace(launch=launched, dialog=Spoken, needs=("--input-format",), protocol="stream-json")
+    return DialogFace(launch=launched, dialog=Spoken, needs=("--input-format",), mcp=TRANSPORTS, protocol="stream-json")

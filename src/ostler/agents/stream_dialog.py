@@ -4,6 +4,8 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import structs
+
 from ostler.agents.adapter import Reader, Record, literal, title_of, with_attachments
 from ostler.agents.dialog import (
     AnswerKind,
@@ -17,11 +19,13 @@ from ostler.agents.dialog import (
     Withdrawn,
     Write,
 )
+from ostler.agents.offers import listed, offers
 from ostler.agents.proposals import proposed
 from ostler.agents.values import table, tables, text
-from ostler.errors import OstlerError
-from ostler.words import Asked, AskOption, Host, Notice, Problem, Turn
+from ostler.errors import ErrorKind, OstlerError
+from ostler.words import Asked, AskOption, Host, Notice, Offered, Problem, Turn
 
+MODE = "set_permission_mode"
 ONCE = AskOption(id="allow_once", name="Allow", kind="allow_once")
 ALWAYS = AskOption(id="allow_always", name="Allow for this session", kind="allow_always")
 REJECT = AskOption(id="reject_once", name="Deny", kind="reject_once")
@@ -37,7 +41,10 @@ class StreamDialog(Dialog):
         self._numbers = itertools.count(1)
         self._sent: dict[str, str] = {}  # request id → what it asked for
         self._asks: dict[str, dict[str, Any]] = {}  # request id → the agent's request
-        self._model = ""
+        self._running = False  # a turn does
+        self._held: Write | None = None  # a prompt that waits for another mode to be set
+        self._mode = ""
+        self._offered = Offered(quiet=True)
 
     # -- what people want
 
@@ -46,16 +53,28 @@ class StreamDialog(Dialog):
 
     def prompt(self, turn: Turn) -> list[Step]:
         self.reader = type(self).reader_of(turn)
-        content = with_attachments(literal(turn), turn.attachments)
-        return [Write({"type": "user", "message": {"role": "user", "content": content}})]
+        return self._say(with_attachments(literal(turn), turn.attachments))
+
+    def _say(self, content: str) -> list[Step]:
+        """Begins the turn; nothing is said in a mode that was not wanted."""
+        self._running = True
+        said = Write({"type": "user", "message": {"role": "user", "content": content}})
+        if MODE in self._sent.values():
+            self._held = said
+            return []
+        return [said]
 
     def interrupt(self) -> list[Step]:
+        if self._held is not None:
+            return self._not_said("cancelled", "cancelled")
         return [self._request("interrupt")]
 
     def change(self, *, model: str | None = None, mode: str | None = None) -> list[Step]:
+        steps: list[Step] = [self._request("set_model", model=model)] if model is not None else []
         if mode is not None:
-            return super().change(mode=mode)
-        return [self._request("set_model", model=model)]
+            self.check_mode(mode)
+            steps += [self._request(MODE, mode=mode)] if mode != self._mode else []
+        return steps
 
     def answer(self, ask: str, kind: AnswerKind, message: str = "") -> list[Step]:
         request = self._asks.pop(ask, None)
@@ -84,23 +103,72 @@ class StreamDialog(Dialog):
             return []
         events = self.reader.read(record)
         steps: list[Step] = [Tell(events)] if events else []
+        if kind == "system":
+            steps += self._of_itself(record)
         if kind == "result" and self.reader.result is not None:
-            steps.append(Over())
+            steps.append(self._over())
         return steps
 
     def _response(self, response: dict[str, Any]) -> list[Step]:
         wanted = self._sent.pop(text(response.get("request_id")), "")
         if response.get("subtype") == "success":
-            return [self._ready(table(response.get("response")))] if wanted == "initialize" else []
+            return self._done(wanted, table(response.get("response")))
         message = text(response.get("error")) or "refused"
         if wanted == "initialize":
             return [Fail(Problem(kind="unsupported", message=f"{self.first.agent} opens no dialog: {message}"))]
+        if wanted == MODE and self._held is not None:
+            return self._not_said("bad_request", f"{self.first.agent} refused the mode: {message}")
         if not wanted:
             return []
         return [Tell([Notice(code="refused", text=f"{self.first.agent} refused {wanted}: {message}")])]
 
-    def _ready(self, told: dict[str, Any]) -> Ready:
-        return Ready(agent_session=text(told.get("session_id")) or None)
+    def _done(self, wanted: str, told: dict[str, Any]) -> list[Step]:
+        if wanted == "initialize":
+            self._mode = text(told.get("current_permission_mode"))
+            self._offered = self._offers_of(told)
+            return [Ready(agent_session=text(told.get("session_id")) or None)]
+        if wanted != MODE:
+            return []
+        self._mode = text(told.get("mode")) or self._mode
+        held, self._held = self._held, None
+        return [held] if held is not None else []
+
+    def _over(self) -> Over:
+        self._running = False
+        return Over()
+
+    def _not_said(self, kind: ErrorKind, why: str) -> list[Step]:
+        """Ends a turn whose prompt was never sent."""
+        self._held = None
+        assert self.reader is not None
+        self.reader.fail("not sent", kind, why)
+        return [self._over()]
+
+    # -- what it tells of itself
+
+    def offered(self) -> Offered:
+        within = self.modes.get(self.first.access, ())
+        modes = listed((mode, "", "") for mode in within)
+        return structs.replace(self._offered, modes=modes, mode=self._mode if modes else "")
+
+    def _offers_of(self, told: dict[str, Any]) -> Offered:
+        """Of the answer to `initialize`."""
+        return Offered(
+            quiet=True,
+            commands=offers(told.get("commands"), "name", ""),
+            models=offers(told.get("models"), "value", "displayName"),
+        )
+
+    def _of_itself(self, record: Record) -> list[Step]:
+        """The mode and the model that hold now."""
+        self._mode = text(record.get("permissionMode")) or self._mode
+        if record.get("subtype") == "init":
+            self._offered = structs.replace(self._offered, model=text(record.get("model")))
+        within = self.modes.get(self.first.access, ())
+        if within and self.first.access != "full" and self._mode not in ("", *within):
+            left = f"{self.first.agent} left the modes of access {self.first.access} for {self._mode!r}"
+            return [Fail(Problem(kind="denied", message=left))]
+        return self.offers() if self._running else []
 
     def _asked(self, id: str, request: dict[str, Any]) -> list[Step]:
         if request.get("subtype") != "can_use_tool":

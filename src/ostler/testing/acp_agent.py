@@ -19,6 +19,8 @@ from ostler.testing.acp_play import AcpPlay, Refused
 from ostler.testing.agent import VERSION, at_home, perform
 from ostler.testing.children import Interrupted, leave
 from ostler.testing.memory import UnknownSession
+from ostler.testing.offers import ACP_MODES as MODES
+from ostler.testing.offers import COMMANDS, MODELS, described
 from ostler.testing.steps import Setting
 
 TYPE_CHECKING = False  # spares the import of typing
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
 
     from ostler.testing.memory import Memory
 
-MODES = {"ask": "Asks before it acts", "auto": "Asks only by the step `ask`"}
-MODELS = ("scripted", "scripted-fast")
+LISTED = 2  # conversations in one answer
+OPENING = ("session/new", "session/load", "session/resume")
 ABILITIES = {
     "loadSession": True,
     "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
@@ -92,7 +94,7 @@ class AcpAgent:
         memory = session.memory
         memory.launched(sys.argv, session.id, prompt)
         _, speed = at_home(self.env)
-        options = {**self.options, "model": session.model}
+        options = {**self.options, "model": session.model, "mode": session.mode}
         play = AcpPlay(Setting(prompt, session.id, list(memory.history), options, speed), self, session)
         try:
             self._playing = id, session.id
@@ -155,7 +157,11 @@ class AcpAgent:
             self._prompts.put((frame["id"], self.sessions[params["sessionId"]], said(params.get("prompt") or [])))
         else:
             try:
-                self._answer(frame["id"], {"result": self._asked(method, params)})
+                result = self._asked(method, params)
+                self._answer(frame["id"], {"result": result})
+                if method in OPENING:
+                    id = result.get("sessionId") or params["sessionId"]
+                    self.update(id, "available_commands_update", availableCommands=described(COMMANDS, "name"))
             except Refused as refused:
                 self._answer(frame["id"], {"error": {"code": refused.code, "message": str(refused)}})
 
@@ -189,7 +195,7 @@ class AcpAgent:
                     self._replay(session)
                 return session.options()
             case "session/list":
-                return {"sessions": [{"sessionId": s.id, "cwd": s.folder} for s in self.sessions.values()]}
+                return self._listed(params)
         session = self._known(params)
         match method:
             case "session/close":
@@ -217,6 +223,15 @@ class AcpAgent:
             raise Refused(str(error), -32002) from None
         self.sessions[id] = Session(id, memory, folder)
         return self.sessions[id]
+
+    def _listed(self, params: dict[str, Any]) -> dict[str, Any]:
+        """All that it remembers, of one folder if that is given, a few at a time."""
+        cursor, folder = params.get("cursor"), params.get("cwd")
+        memory, _ = at_home(self.env)
+        known = [each for each in memory.all() if folder in (None, each["cwd"])]
+        start = int(cursor) if cursor else 0
+        more = {"nextCursor": str(start + LISTED)} if start + LISTED < len(known) else {}
+        return {"sessions": known[start : start + LISTED], **more}
 
     def _known(self, params: dict[str, Any]) -> Session:
         session = self.sessions.get(str(params.get("sessionId")))

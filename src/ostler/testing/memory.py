@@ -47,6 +47,17 @@ class Memory:
         """What was said in a conversation: prompts and texts, oldest first."""
         return self._read(session)[1:]
 
+    def all(self) -> list[dict[str, Any]]:
+        """Every conversation, the last that began first: `sessionId`, `cwd`, `title`, `updatedAt`."""
+        found = []
+        for name in os.listdir(os.path.join(self.home, "sessions")):
+            id = name.removesuffix(".ndjson")
+            head, *lines = self._read(id)
+            title = next((line["prompt"] for line in lines if "prompt" in line), "")
+            at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(head["at"]))
+            found.append((head["at"], {"sessionId": id, "cwd": head["folder"], "title": title, "updatedAt": at}))
+        return [told for _, told in sorted(found, key=lambda each: each[0], reverse=True)]
+
     def remember(self, **line: str) -> None:
         self._append(line)
 

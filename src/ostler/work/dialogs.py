@@ -61,22 +61,40 @@ class Dialogs:
     async def carry(self, attempt: Attempt, around: Around) -> Carried:
         """Carries one attempt at a turn by the session's dialog, which is started if there is none that fits."""
         session = attempt.turn.session
-        dialog = await self._fitting(attempt)
-        if dialog is None:
-            try:
-                dialog = await self._start(attempt, around.stop)
-            except OstlerError as error:
-                return _not_begun(error)
-            dialog.terminals = self._terminals(session) if self._terminals else None
-            self._live[session] = Held(_fingerprint(attempt), dialog)
+        try:
+            dialog = await self._fitting(attempt) or await self._begun(attempt, around.stop)
+        except OstlerError as error:
+            return _not_begun(error)
         self._live[session].last = attempt.turn.id
         try:
             return await dialog.carry(attempt, around)
         finally:
-            if dialog.usable:
-                dialog.rest(self._idle, lambda: self._retire(session, dialog))
-            else:
-                await self._forget(session, dialog)
+            await self._after(session, dialog)
+
+    async def _begun(self, attempt: Attempt, stop: Stop) -> LiveDialog:
+        """A new dialog, in the mode that the turn wants."""
+        session = attempt.turn.session
+        dialog = await self._start(attempt, stop)
+        dialog.terminals = self._terminals(session) if self._terminals else None
+        self._live[session] = Held(_fingerprint(attempt), dialog)
+        await self._adapted(self._live[session], attempt)
+        return dialog
+
+    async def _adapted(self, held: Held, attempt: Attempt) -> bool:
+        """Whether the dialog fits the turn. One that refuses what is wanted stays for the next turn."""
+        try:
+            return await held.dialog.adapt(attempt)
+        except OstlerError:
+            held.last = attempt.turn.id
+            await self._after(attempt.turn.session, held.dialog)
+            raise
+
+    async def _after(self, session: str, dialog: LiveDialog) -> None:
+        """Between two turns a dialog waits for a time; one that is of no more use is closed."""
+        if dialog.usable:
+            dialog.rest(self._idle, lambda: self._retire(session, dialog))
+        else:
+            await self._forget(session, dialog)
 
     async def _start(self, attempt: Attempt, stop: Stop) -> LiveDialog:
         """A new process, unless somebody stops the turn before it is ready."""
@@ -123,7 +141,7 @@ class Dialogs:
             return None
         held = self._live[session]
         fits = held.dialog.usable and held.made_for == _fingerprint(attempt) and not turn.fork
-        if fits and self._knows_all(held, turn) and await held.dialog.adapt(attempt):
+        if fits and self._knows_all(held, turn) and await self._adapted(held, attempt):
             return held.dialog
         await self._forget(session, held.dialog)
         return None
