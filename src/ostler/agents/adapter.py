@@ -82,6 +82,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     deltas: bool = False
     tokens: bool = True
     cost: bool = False
+    mcp: tuple[str, ...] = ()  # the transports of MCP servers that a turn of one process takes
 
     dialog: "DialogFace | None" = None  # one process for many turns, where the agent can
     one_shot: bool = True  # it has turns of one process each; if not, dialogs carry all of them

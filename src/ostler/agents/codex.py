@@ -29,6 +29,7 @@ from ostler.words import (
     Host,
     Launch,
     Limited,
+    McpServer,
     Notice,
     Plan,
     PlanStep,
@@ -75,6 +76,7 @@ def launch(turn: Turn, host: Host) -> Launch:
         path = f"{host.private}/schema.json"
         files[path] = json.dumps(turn.schema).encode()
         flags.append(f"--output-schema={path}")
+    flags += [_server(server) for server in turn.mcp]
     flags += [f"--image={a.path}" for a in turn.attachments if native_image(a)]
     prompt = with_attachments(prompt, [a for a in turn.attachments if not native_image(a)])
     if len(prompt) > PROMPT_LIMIT:
@@ -135,6 +137,15 @@ def _system_by_flag(turn: Turn) -> bool:
     """codex keeps the instructions of a conversation's first turn: an adopted one would ignore the flag."""
     adopted = turn.first and turn.resume
     return not adopted and len((turn.system or "").encode()) <= ARGUMENT_LIMIT
+
+
+def _server(server: McpServer) -> str:
+    if server.env:
+        # An argument can be read by everyone on the machine.
+        what = f"codex gets no variables for an MCP server in a turn of its own: {server.name}"
+        raise OstlerError("unsupported", what, "Use --dialog")
+    args = ",".join(map(_toml, server.args))
+    return f"--config=mcp_servers.{server.name}={{command={_toml(server.command)},args=[{args}]}}"
 
 
 def _toml(text: str) -> str:
@@ -449,7 +460,8 @@ AGENT = Agent(
         "read": "MCP tools and hooks that the user's config.toml approves or trusts",
         "write": "`/tmp` and `$TMPDIR` are writable, `.git` is not; MCP tools and hooks as for read",
     },
-    dialog=DialogFace(launch=dialog_launch, dialog=dialog, steers=True, protocol="app-server"),
+    dialog=DialogFace(launch=dialog_launch, dialog=dialog, steers=True, mcp=("stdio", "http"), protocol="app-server"),
+    mcp=("stdio",),
     forks=True,
     schema="native",
     system="flag",

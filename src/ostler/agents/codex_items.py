@@ -135,14 +135,19 @@ class AppServerReader(CodexReader):
         return [structs.replace(e, diff=diff) if diff and isinstance(e, ToolEnded) and e.ok else e for e in events]
 
     def _refusal(self, item: Record, output: str) -> str:
-        if item.get("status") == "declined":
+        if self._declined(item):
             return self.refused.get(text(item.get("id")), ("declined", None))[0]
         return super()._refusal(item, output)
 
     def _remedy(self, item: Record, reason: str) -> Access | None:
-        if item.get("status") == "declined":
+        if self._declined(item):
             return self.refused.get(text(item.get("id")), ("", None))[1]
         return super()._remedy(item, reason)
+
+    def _declined(self, item: Record) -> bool:
+        """A tool of an MCP server that was refused has merely failed."""
+        refused_tool = item.get("type") == "mcp_tool_call" and text(item.get("id")) in self.refused
+        return item.get("status") == "declined" or refused_tool
 
     def _missed_call(self, id: str, call: Record, output: str) -> list[AnyEvent]:
         patch = call.get("type") == "custom_tool_call"

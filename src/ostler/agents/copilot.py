@@ -6,6 +6,7 @@ from typing import Any
 
 from ostler.agents import copilot_dialog
 from ostler.agents.adapter import Agent, Conversation, Reader, Record, kind_of, title_of, tool_names, with_attachments
+from ostler.agents.mcp import TRANSPORTS, by_file, typed
 from ostler.agents.values import number, table, tables, text
 from ostler.errors import ErrorKind
 from ostler.words import (
@@ -60,7 +61,8 @@ def launch(turn: Turn, host: Host) -> Launch:
     others = [a for a in turn.attachments if not _native(a)]
     if turn.access != "full":
         flags += [f"--add-dir={parent}" for parent in _parents(turn, others)]
-    env, files = {}, {}
+    env, files = {}, dict[str, bytes]()
+    flags += by_file("--additional-mcp-config=@", turn, host, files, lambda server: {**typed(server), "tools": ["*"]})
     if turn.system:
         # Among its instruction files, this is the one it reads from a folder it is told of, beside all others.
         files[f"{host.private}/.github/instructions/ostler.instructions.md"] = turn.system.encode()
@@ -326,6 +328,7 @@ AGENT = Agent(
     ),
     keys=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"),
     login_elsewhere=True,
+    mcp=TRANSPORTS,
     access={
         "read": "--deny-tool=write --deny-tool=shell --available-tools=… (no MCP tools)",
         "write": "--deny-tool=shell --allow-tool=write(FOLDER/**) --available-tools=…",

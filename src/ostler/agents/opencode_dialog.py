@@ -8,6 +8,7 @@ from ostler.agents.acp import AcpDialog, bare
 from ostler.agents.acp_words import Acp, told_tool
 from ostler.agents.adapter import Record
 from ostler.agents.dialog import DialogFace
+from ostler.agents.mcp import TRANSPORTS
 from ostler.agents.values import text
 from ostler.words import Host, Launch, Turn
 
@@ -45,7 +46,7 @@ def face(launch: Callable[[Turn, Host], Launch], rules: Callable[[Turn], dict[st
         env = {**once.env, "OPENCODE_CONFIG_CONTENT": json.dumps(config)}
         return Launch(argv=(host.executable, "acp"), env=env, files=once.files, notices=once.notices)
 
-    return DialogFace(launch=launched, dialog=OpencodeDialog, images=True, protocol="acp")
+    return DialogFace(launch=launched, dialog=OpencodeDialog, images=True, mcp=TRANSPORTS, protocol="acp")
 
 
 def asking(rules: dict[str, Any]) -> dict[str, Any]:

@@ -7,10 +7,11 @@ from typing import Any
 
 from ostler.agents import qwen_dialog
 from ostler.agents.adapter import Agent, Conversation, Record, literal, tool_names, with_attachments
+from ostler.agents.mcp import TRANSPORTS, by_file, program
 from ostler.agents.messages import MessagesReader, attachment_rules, conversation_flags, kind_said
 from ostler.agents.values import UUID, number, table, tables, text
 from ostler.errors import OstlerError
-from ostler.words import Access, AnyEvent, Exit, Host, Launch, Turn, Usage, UsageReport, Verdict
+from ostler.words import Access, AnyEvent, Exit, Host, Launch, McpServer, Turn, Usage, UsageReport, Verdict
 
 ARGUMENT_LIMIT = 100_000  # bytes; Linux refuses one argument of 128 KiB
 
@@ -47,9 +48,12 @@ def launch(turn: Turn, host: Host) -> Launch:
         flags.append(_argument("--json-schema", json.dumps(turn.schema, separators=(",", ":"))))
     if turn.lean:
         flags.append("--bare")
+    files: dict[str, bytes] = {}
+    flags += by_file("--mcp-config=", turn, host, files, _server)
     return Launch(
         argv=(host.executable, *flags),
         stdin=prompt.encode(),
+        files=files,
         env={"QWEN_CODE_SUPPRESS_YOLO_WARNING": "1"},
         notices=(*notices, *((OUTSIDE,) if turn.access == "write" else ())),
     )
@@ -80,6 +84,12 @@ def _tools(turn: Turn) -> list[str]:
     if denied:
         flags.append(f"--exclude-tools={','.join(dict.fromkeys(denied))}")
     return flags
+
+
+def _server(server: McpServer) -> dict[str, Any]:
+    if server.transport == "stdio":
+        return program(server)
+    return {"httpUrl" if server.transport == "http" else "url": server.url, "headers": server.headers}
 
 
 def _argument(flag: str, value: str) -> str:
@@ -164,6 +174,7 @@ AGENT = Agent(
     binaries=("qwen",),
     install="npm install -g @qwen-code/qwen-code",
     dialog=qwen_dialog.face(launch, _prompt, QwenReader),
+    mcp=TRANSPORTS,
     launch=launch,
     reader=QwenReader,
     models=("qwen*",),

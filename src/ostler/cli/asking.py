@@ -5,11 +5,15 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ostler.errors import OstlerError
+
+if TYPE_CHECKING:
+    from ostler.settings import Settings
+    from ostler.words import McpServer
 
 MAX_PROMPT = 64 * 1024 * 1024
 
@@ -120,6 +124,19 @@ def _utf8(data: bytes, what: str, hint: str) -> str:
     if "\0" in text:
         raise OstlerError("bad_request", f"{what} contains a NUL character", "Remove it")
     return text
+
+
+def servers_of(words: Iterable[str], settings: "Settings") -> "tuple[McpServer, ...] | None":
+    """The MCP servers that --mcp names: by the settings, or (a path, or a name in .json) by a file. None: not said."""
+    from ostler.work import servers
+
+    found: list[McpServer] = []
+    for word in words:
+        if "/" in word or word.endswith(".json"):
+            found += servers.from_json(read_text(word, "the MCP servers in"), word)
+        else:
+            found += servers.servers_of([word], settings)
+    return tuple(found) if words else None
 
 
 def environment_of(pairs: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ handed in. A project file comes with a repository, so what it may say without tr
 
 from ostler.settings.check import nearest
 from ostler.settings.files import PROJECT_FILE, file_layer, find_project_file, user_file, user_layer
-from ostler.settings.keys import AskRule, Loaded, Profile, Settings, positive, seconds
+from ostler.settings.keys import AskRule, Loaded, McpEntry, Profile, Settings, positive, seconds
 from ostler.settings.load import load_settings, trust_file, user_state_folder
 from ostler.settings.template import template
 from ostler.settings.trust import Trust, digest, record_trust, recorded_trust, unsafe_keys
@@ -15,6 +15,7 @@ __all__ = [
     "PROJECT_FILE",
     "AskRule",
     "Loaded",
+    "McpEntry",
     "Profile",
     "Settings",
     "Trust",

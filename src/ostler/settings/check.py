@@ -129,6 +129,8 @@ def _unsound(value: Any, path: Path) -> str:
         return "a port is a number from 1 to 65535, or 0 for any"
     if path[0] == "acp" and not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", path[1]):
         return f"{path[1]!r} cannot be the name of an agent: write a-z, 0-9 and -"
+    if path[0] == "mcp" and not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", path[1]):
+        return f"{path[1]!r} cannot be the name of an MCP server: write A-Z, a-z, 0-9, _ and -"
     if path[0] == "state" and not value:
         return "it is empty"
     if path[0] in _ABOVE_ZERO and not (math.isfinite(value) and value > 0):

@@ -98,9 +98,15 @@ def _file_value(key: str, value: Any, where: Where) -> Any:
     base = os.path.dirname(where.name)
     if key in ("commands", "acp"):
         return {agent: [_program(argv[0], base), *argv[1:]] for agent, argv in value.items()}
+    if key == "mcp":
+        return {name: _with_program(entry, base) for name, entry in value.items()}
     if key == "state" and value not in ("user", "project"):
         return _program(f"./{value}" if "/" not in value else value, base)
     return value
+
+
+def _with_program(entry: dict[str, Any], base: str) -> dict[str, Any]:
+    return {**entry, "command": _program(entry["command"], base)} if entry.get("command") else entry
 
 
 def _program(name: str, base: str) -> str:

@@ -24,6 +24,18 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tools_denied: tuple[str, ...] = ()
     fallback: tuple[str, ...] = ()
     done_pattern: str = ""
+    mcp: tuple[str, ...] = ()  # names of MCP servers that go with its turns
+
+
+class McpEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An MCP server under a name. It is only defined here: a turn or a profile chooses it."""
+
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    url: str = ""
+    headers: dict[str, str] = {}
+    transport: Literal["stdio", "http", "sse"] | None = None  # None: by what it has, stdio or http
 
 
 class AskRule(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -52,6 +64,7 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     redact: tuple[str, ...] = ()  # further variables whose values are secret
     commands: dict[str, tuple[str, ...]] = {}  # agent → argv that stands in for its binary
     acp: dict[str, tuple[str, ...]] = {}  # a name → argv of an ACP agent that ostler does not know
+    mcp: dict[str, McpEntry] = {}  # a name → an MCP server that turns can be given
     state: str = "user"  # "user", "project" or a path
     ttl_days: float = 30.0
     config: Literal["user", "private"] = "user"

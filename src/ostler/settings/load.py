@@ -8,12 +8,12 @@ import msgspec
 
 from ostler.settings.check import Path, Where, checked, checked_limit, nearest, unknown, wrong
 from ostler.settings.files import Layer, file_layer, find_project_file, home_of, project_root, user_layer
-from ostler.settings.keys import TYPES, Loaded, Settings
+from ostler.settings.keys import TYPES, Loaded, McpEntry, Settings
 from ostler.settings.trust import Trust, digest, recorded_trust, unsafe_keys, without
 
 _ADD_UP = {"tools_denied", "redact"}  # what restricts is never lost to a higher layer
 _IN_ORDER = {"asks"}  # the first that fits counts: nobody's rules come before the user's
-_MERGED = {"models", "profiles", "limits", "env", "commands", "acp"}
+_MERGED = {"models", "profiles", "limits", "env", "commands", "acp", "mcp"}
 
 
 def load_settings(
@@ -46,6 +46,7 @@ def load_settings(
         project=root,
         commands={name: (_expanded(argv[0], environ), *argv[1:]) for name, argv in settings.commands.items()},
         acp={name: (_expanded(argv[0], environ), *argv[1:]) for name, argv in settings.acp.items()},
+        mcp={name: _at_home(entry, environ) for name, entry in settings.mcp.items()},
         scenario=os.path.abspath(settings.scenario) if settings.scenario else "",  # agents start elsewhere
     )
     return Loaded(settings=settings, notices=tuple(notices), sources=sources, project_file=project_file)
@@ -168,6 +169,10 @@ def _state_folder(settings: Settings, environ: Mapping[str, str], root: str) -> 
     if settings.state == "project":
         return os.path.join(root, ".ostler")
     return os.path.normpath(os.path.join(root, _expanded(settings.state, environ)))
+
+
+def _at_home(entry: McpEntry, environ: Mapping[str, str]) -> McpEntry:
+    return msgspec.structs.replace(entry, command=_expanded(entry.command, environ))
 
 
 def _expanded(path: str, environ: Mapping[str, str]) -> str:

@@ -65,6 +65,16 @@ _TEMPLATE = """\
 #[acp]
 #mine = ["my-agent", "--acp"]
 
+# MCP servers that a turn can be given: `ostler run --mcp db …`, or `mcp` of a profile: (trust)
+#[mcp.db]
+#command = "db-server"
+#args = ["--read-only"]
+#env = { DB_URL = "…" }
+#[mcp.wiki]
+#url = "https://wiki.example.com/mcp"
+#headers = { Authorization = "Bearer …" }
+#transport = "http"
+
 # Seconds, "5m", or "none". A project may lower them; raising is (trust).
 #[limits]
 #first_record = 90
@@ -98,4 +108,6 @@ _TEMPLATE = """\
 #fallback = ["codex"]
 #done_pattern = "REVIEW COMPLETE"
 #limits = { total = "10m" }
+# MCP servers that go with its turns, which need access "full": (trust)
+#mcp = ["db"]
 """

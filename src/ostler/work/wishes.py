@@ -11,6 +11,7 @@ from ostler.agents import AGENTS
 from ostler.settings import Profile, Settings
 from ostler.words import Access, Attachment, Limits, McpServer, Session, Transport, Turn
 from ostler.work.attachments import attachment
+from ostler.work.servers import servers_of
 
 
 class Wishes(Struct, frozen=True, kw_only=True):
@@ -66,7 +67,7 @@ def turn_of(wishes: Wishes, row: Session, settings: Settings) -> Turn:
         lean=settings.lean,
         transport=wishes.transport or _usual_transport(row.agent),
         mode=wishes.mode,
-        mcp=tuple(wishes.mcp or ()),
+        mcp=tuple(wishes.mcp if wishes.mcp is not None else servers_of(profile.mcp, settings)),
         **conversation_of(row),
     )
 
