@@ -6,7 +6,6 @@ Each figure is taken in a process of its own. Updates come through a pipe from a
 import asyncio
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from typing import Any
 
 COUNT = int(os.environ.get("UPDATES", "200000"))
 SLOW = 100_000  # updates of an agent whose reader takes its time
+PAUSE = 0.02  # seconds, after each 500 updates
 WORDS = ("The", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog.")
 
 
@@ -109,40 +109,47 @@ for line in sys.stdin:
 """
 
 
-def peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+Memory = tuple[float, float, float]  # MB before the prompt, after the turn, and at most
 
 
-async def ours_slow(path: str) -> float:
-    """MB that a whole ostler grows by, journal and all, while its reader sleeps every now and then."""
-    return (await whole(path, 0.02))[1]
+def resident(what: str = "VmRSS") -> float:
+    """MB of this process. Not getrusage: its peak is that of whoever started us, if that was higher."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(what))
+
+
+async def ours_slow(path: str) -> Memory:
+    """A whole ostler, journal and all, while who follows the journal sleeps every now and then."""
+    return (await whole(path, PAUSE))[1]
 
 
 async def ours_whole(path: str) -> float:
     return (await whole(path, 0.0))[0]
 
 
-async def whole(path: str, pause: float) -> tuple[float, float]:
-    """Updates a second and MB more of a turn in a running ostler: process, journal, store, reader."""
+async def whole(path: str, pause: float) -> tuple[float, Memory]:
+    """Updates a second and memory of a turn in a running ostler: process, journal, store, reader."""
     from ostler.settings import load_settings
     from ostler.work import Ostler
 
     with tempfile.TemporaryDirectory() as base:
+        folder = f"{base}/project"  # beside the state folder: what changes in it is no part of the diff
+        os.mkdir(folder)
         environ = {"HOME": base, "PATH": os.environ["PATH"], "OSTLER_HOME": f"{base}/state"}
         flags = {"acp": {"mine": [sys.executable, "-c", FLOOD, path]}, "loose": ["mine"]}
-        settings = load_settings(folder=base, environ=environ, flags=flags).settings
+        settings = load_settings(folder=folder, environ=environ, flags=flags).settings
         async with Ostler(settings, environ) as o:
-            live = await o.session("mine", folder=base, access="full")
-            before, heard, began = peak(), 0, time.perf_counter()
+            live = await o.session("mine", folder=folder, access="full")
+            before, heard, began = resident(), 0, time.perf_counter()
             async for _ in live.run("go"):
                 heard += 1
                 if pause and heard % 500 == 0:
                     await asyncio.sleep(pause)
             assert live.last is not None and live.last.ok and heard >= SLOW
-            return SLOW / (time.perf_counter() - began), peak() - before
+            return SLOW / (time.perf_counter() - began), (before, resident(), resident("VmHWM"))
 
 
-async def sdk_slow(path: str) -> float:
+async def sdk_slow(path: str) -> Memory:
     import acp
 
     heard, in_order = 0, asyncio.Lock()
@@ -155,16 +162,16 @@ async def sdk_slow(path: str) -> float:
             async with in_order:
                 heard += 1
                 if heard % 500 == 0:
-                    await asyncio.sleep(0.02)
+                    await asyncio.sleep(PAUSE)
 
         def on_connect(self, conn: Any) -> None: ...
 
     async with acp.spawn_agent_process(Sleepy(), sys.executable, "-c", FLOOD, path) as (agent, _):
         await agent.initialize(protocol_version=1)
         new = await agent.new_session(cwd="/", mcp_servers=[])
-        before = peak()
+        before = resident()
         await agent.prompt(session_id=new.session_id, prompt=[acp.text_block("go")])
-        return peak() - before
+        return before, resident(), resident("VmHWM")
 
 
 # -- the table ------------------------------------------------------------------------------------------
@@ -178,21 +185,26 @@ def main() -> None:
         for name, count in (("fast", COUNT), ("slow", SLOW)):
             (Path(base) / name).write_bytes(b"".join(frames(count)))
         figures = {what: measured(what, f"{base}/{'fast' if what in ('ours', 'sdk') else 'slow'}") for what in MEASURED}
-    print(f"updates a second         ostler {figures['ours']:>10}   Python SDK {figures['sdk']:>10}")
-    print(f"in a whole turn          ostler {figures['ours_whole']:>10}")
-    print(f"slow reader, MB more     ostler {figures['ours_slow']:>10}   Python SDK {figures['sdk_slow']:>10}")
+    print(f"updates a second      ostler {figures['ours']:>24}   Python SDK {figures['sdk']:>24}")
+    print(f"in a whole turn       ostler {figures['ours_whole']:>24}")
+    print(f"slow reader, MB       ostler {figures['ours_slow']:>24}   Python SDK {figures['sdk_slow']:>24}")
+    print(f"(MB: before the prompt → after the turn, peak; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores)")
 
 
 def measured(what: str, path: str) -> str:
     # -P: this file is called like the SDK.
     ran = subprocess.run([sys.executable, "-P", __file__, what, path], capture_output=True, text=True, check=False)
     if ran.returncode:
-        return "failed" if "ours" in what else "–"  # it is not installed
-    return f"{float(ran.stdout):,.0f}"
+        return f"failed: {ran.stderr.strip().splitlines()[-1]}"
+    match json.loads(ran.stdout):
+        case [before, after, most]:
+            return f"{before:.0f} → {after:.0f}, peak {most:.0f}"
+        case figure:
+            return f"{figure:,.0f}"
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        print(asyncio.run(MEASURED[sys.argv[1]](sys.argv[2])))
+        print(json.dumps(asyncio.run(MEASURED[sys.argv[1]](sys.argv[2]))))
     else:
         main()

@@ -6,7 +6,7 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -91,13 +91,16 @@ def _tighten(fd: int, path: Path, known: str | None) -> None:
 # -- private files ----------------------------------------------------------------------------------
 
 
-def write_private(path: str | Path, data: bytes) -> None:
-    """Writes the file with mode 0600; what stood there before (a planted symlink too) is replaced atomically."""
+def write_private(path: str | Path, data: bytes | Iterable[bytes]) -> None:
+    """Writes the file with mode 0600; what stood there before (a planted symlink too) is replaced atomically.
+
+    What is large comes in parts, one after the other.
+    """
     path = Path(path)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     with typed(path):
         try:
-            _write_new(draft, data)
+            _write_new(draft, (data,) if isinstance(data, bytes) else data)
             os.replace(draft, path)
         except BaseException:
             draft.unlink(missing_ok=True)
@@ -127,19 +130,19 @@ def create_exclusive(folder: str | Path, name: str, content: str | bytes) -> Pat
     path = Path(folder) / plain(name)
     with typed(path):
         try:
-            _write_new(path, data)
+            _write_new(path, (data,))
         except FileExistsError:
             raise OstlerError("exists", f"{path} exists already") from None
     return path
 
 
-def _write_new(path: Path, data: bytes) -> None:
+def _write_new(path: Path, parts: Iterable[bytes]) -> None:
     fd = os.open(path, _CREATE, 0o600)
     try:
         os.fchmod(fd, 0o600)
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
+        for view in map(memoryview, parts):
+            while view:
+                view = view[os.write(fd, view) :]
     except BaseException:
         path.unlink(missing_ok=True)
         raise

@@ -1,6 +1,7 @@
 """The files a turn leaves: prompt, raw output, events, diff, structured answer. Private, masked."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -32,7 +33,7 @@ class Artifacts:
         self._raw: dict[str, tuple[BinaryIO, Masker]] = {}
         self._room: dict[str, int] = {}
 
-    def write(self, name: str, file: str, data: bytes) -> None:
+    def write(self, name: str, file: str, data: bytes | Iterable[bytes]) -> None:
         path = self.folder / file
         write_private(path, data)
         self.paths[name] = str(path)

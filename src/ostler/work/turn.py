@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,10 +40,12 @@ from ostler.work.envelope import Findings, Sums, counters_before, envelope_of
 from ostler.work.journal import Journal
 from ostler.work.live_dialog import Around
 from ostler.work.prepare import Setup, prepare
+from ostler.work.servers import without_values
 
 if TYPE_CHECKING:
     from ostler.work.turn_terminal import TurnTerminal
 
+_PAGE = 4096  # events at a time
 FALLBACK_KINDS = ("missing", "unauthenticated", "limited", "overloaded")
 
 
@@ -149,6 +151,8 @@ class TurnRun:
         if attempt.in_terminal is not None:
             return await attempt.in_terminal(attempt, self._add, artifacts, self.stop)
         if attempt.dialog is None or self.dialogs is None:
+            if self.dialogs is not None:
+                await self.dialogs.close(self.session.id)  # one process at a time is at a conversation
             shown = self.terminal.raw if self.terminal is not None else nothing
             return await carry(attempt, await self.warden(), self._add, artifacts, self.stop, shown)
         settings = self.setup.settings
@@ -166,10 +170,10 @@ class TurnRun:
         return await self.dialogs.carry(attempt, around)
 
     async def _asking(self, asking: bool) -> None:
+        self.running = True
         await self.setup.store.change_turn(self.turn.id, "asking" if asking else "running")
 
     async def _fall_back(self, carried: Carried) -> Carried:
-        self.running = True
         """The next agent takes the turn, as long as nothing was done yet."""
         for name in self.fallback:
             error = carried.verdict.error
@@ -286,10 +290,16 @@ class TurnRun:
         if self.turn.schema is not None and found.verdict.outcome == "done":
             found.structured = found.verdict.structured
             artifacts.write("structured", "structured.json", format(encode(found.structured)))
-        events = self.setup.store.events(self.session.id, after=self.journal.first_seq - 1)
-        artifacts.write("events", "events.ndjson", EVENT_ENCODER.encode_lines(events))
+        artifacts.write("events", "events.ndjson", self._event_lines())
         found.artifacts = artifacts.paths
         return last
+
+    def _event_lines(self) -> Iterator[bytes]:
+        """All events of the turn, some thousand at a time: it may have had very many."""
+        seen = self.journal.first_seq - 1
+        while events := self.setup.store.events(self.session.id, after=seen, limit=_PAGE):
+            yield EVENT_ENCODER.encode_lines(events)
+            seen = events[-1].seq
 
     def _commit(self, events: list[AnyEvent], envelope: Envelope) -> Awaitable[bool]:
         now = time.time()
@@ -303,9 +313,6 @@ class TurnRun:
         )
 
 
-def _judge(wanted: dict[str, Any], verdict: Verdict) -> tuple[str | None, Any]:
-    """What is wrong with the answer (None: nothing), and its value."""
-    value = verdict.structured
 def _compare(before: diff.Before, scratch: Path) -> diff.Diff:
     try:
         return diff.compare(before)
@@ -313,6 +320,9 @@ def _compare(before: diff.Before, scratch: Path) -> diff.Diff:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+def _judge(wanted: dict[str, Any], verdict: Verdict) -> tuple[str | None, Any]:
+    """What is wrong with the answer (None: nothing), and its value."""
+    value = verdict.structured
     if value is None:
         found, value = schema.extract(verdict.text, wanted)
         if not found:
@@ -340,5 +350,5 @@ def _failed(outcome: Outcome, problem: Problem) -> Carried:
 def new_row(attempt: Attempt, owner: str) -> TurnRow:
     """The turn as the store keeps it: without secrets, and of its environment the names alone."""
     turn = attempt.redactor.clean(attempt.turn)
-    turn = structs.replace(turn, env=dict.fromkeys(turn.env, ""))
+    turn = structs.replace(turn, env=dict.fromkeys(turn.env, ""), mcp=without_values(turn.mcp))
     return TurnRow(id=turn.id, session=turn.session, state="starting", turn=turn, created_at=time.time(), owner=owner)
