@@ -140,7 +140,8 @@ def _write_new(path: Path, parts: Iterable[bytes]) -> None:
     fd = os.open(path, _CREATE, 0o600)
     try:
         os.fchmod(fd, 0o600)
-        for view in map(memoryview, parts):
+        for part in parts:
+            view = memoryview(part)
             while view:
                 view = view[os.write(fd, view) :]
     except BaseException:
