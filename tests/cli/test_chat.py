@@ -1,8 +1,10 @@
 """`ostler chat` as a person meets it: a real terminal, a real process that stays, asks, Ctrl-C."""
 
 import contextlib
+import json
 import os
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -259,3 +261,82 @@ def test_steer_tells_the_running_turn_more(chat: Chat) -> None:
     pty.until(b"no turn runs: send it as a prompt")
     say(pty, "/exit")
     assert pty.end() == 0
+
+
+def test_what_the_agent_offers_is_listed_and_its_commands_are_sent(chat: Chat) -> None:
+    pty = chat("chat", "script", "--name", "offers")
+    say(pty, "/commands")
+    pty.until(b"tells its commands with its first turn")
+    say(pty, "/shout it")
+    pty.until(b"there is no command /shout")  # nobody knows of it yet
+    say(pty, "[[say:hello]]")
+    pty.until("✓ done".encode())
+    say(pty, "/model")
+    pty.until(b"*  scripted\r\n   scripted-fast\r\n")
+    say(pty, "/mode")
+    pty.until(b"*  default  Does as it is told\r\n   plan     Only plans\r\n")
+    say(pty, "/commands")
+    pty.until(b"   shout  Says it aloud\r\n")
+    say(pty, "/mode plan")
+    pty.until(b"mode plan, from the next prompt on")
+    say(pty, "[[echo:mode]]")
+    pty.until(b"plan\r\n")
+    pty.until("✓ done".encode())
+    say(pty, "/shout [[echo:prompt]][[echo:command]]")
+    pty.until(b"\x1b[2K/shout [[echo:prompt]]")
+    pty.until(b"true\r\n")
+    pty.until("✓ done".encode())
+    say(pty, "//shout [[echo:command]]")
+    pty.until(b"false\r\n")
+    pty.until("✓ done".encode())
+    say(pty, "/mode nonesuch")
+    pty.until(b"from the next prompt on")
+    say(pty, "[[say:never]]")
+    pty.until(b"It has: default, plan")
+    say(pty, "/access write")  # begins anew, with the mode of that access
+    pty.until(b"access write")
+    say(pty, "[[echo:mode]]")
+    pty.until(b"default\r\n")
+    say(pty, "/exit")
+    assert pty.end() == 0
+    again = chat("chat", "--session", "offers")
+    say(again, "/commands")
+    again.until(b"shout  Says it aloud")  # known from the journal
+
+
+def test_tab_completes_commands_models_and_modes(chat: Chat) -> None:
+    pty = chat("chat", "script")
+    say(pty, "[[say:hello]]")
+    pty.until("✓ done".encode())
+    for keys, whole in (
+        (b"/sho\t", b"/shout"),
+        (b"/comm\t", b"/commands"),
+        (b"/model scripted-\t", b"/model scripted-fast"),
+        (b"/mode p\t", b"/mode plan"),
+        (b"/access f\t", b"/access full"),
+    ):
+        pty.until(b"> ")
+        pty.type(keys)
+        pty.until(whole)
+        pty.type(b"\x15\r")  # ctrl-u, and an empty line
+
+
+def test_a_mode_is_given_to_run(shell: Any) -> None:
+    ran = shell("run", "script", "[[echo:mode]]", "--dialog", "--mode", "plan", "--quiet")
+    assert (ran.returncode, ran.stdout) == (0, "plan\n")
+    for args, said in (
+        (("--mode", "plan"), "Use --dialog"),
+        (("--dialog", "--mode", "yolo"), "It has: default, plan"),
+        (("--dialog", "--mode", " "), "--mode is empty"),
+    ):
+        ran = shell("run", "script", "[[say:x]]", *args)
+        assert (ran.returncode, ran.stdout) == (2, "") and said in ran.stderr
+
+
+def test_conversations_of_an_acp_agent_are_imported(shell: Any) -> None:
+    scripted = [sys.executable, "-P", "-m", "ostler.testing.agent", "--acp"]
+    shell.toml(f'loose = ["mine"]\n[acp]\nmine = {json.dumps(scripted)}\n')
+    ran = shell("run", "mine", "[[say:hi]]", "--access", "full", "--name", "first", env={"OSTLER_ONLY": ""})
+    assert ran.returncode == 0, ran.stderr
+    ran = shell("sessions", "--import", "mine", env={"OSTLER_ONLY": "", "OSTLER_HOME": str(shell.home / "other")})
+    assert "imported 1 conversation of mine" in ran.stdout and "[[say:hi]]" in ran.stdout

@@ -1,7 +1,9 @@
-"""Slash commands that ostler itself obeys, for clients that show no options. Pure."""
+"""Slash commands: those that ostler itself obeys, for clients that show no options, and the agent's. Pure."""
 
 import re
 from typing import Any
+
+from ostler.words import Offered
 
 COMMANDS: list[dict[str, Any]] = [
     {
@@ -16,6 +18,13 @@ COMMANDS: list[dict[str, Any]] = [
     },
 ]
 _COMMAND = re.compile(r"\s*/(access|model)(?:[ \t]+(\S+))?\s*")
+
+
+def available(offered: Offered | None) -> list[dict[str, Any]]:
+    """Ours, and those of the agent that have other names."""
+    own = {command["name"] for command in COMMANDS}
+    agents = [offer for offer in (offered.commands if offered else ()) if offer.id not in own]
+    return [*COMMANDS, *({"name": offer.id, "description": offer.description or offer.name} for offer in agents)]
 
 
 def command_of(prompt: str) -> tuple[str, str] | None:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ostler.agents import Agent
 from ostler.errors import OstlerError
-from ostler.words import ACCESS_ORDER, Access
+from ostler.words import ACCESS_ORDER, Access, Offer
 
 DEFAULT_MODEL = "default"
 _NAMES: dict[Access, str] = {"read": "Read", "write": "Write", "full": "Full"}
@@ -27,7 +27,7 @@ class Choices(Struct, frozen=True, kw_only=True):
     access: Access
     accesses: Sequence[Access]
     model: str | None
-    models: Sequence[str]
+    models: Sequence[Offer]
 
     @property
     def asks(self) -> bool:
@@ -49,7 +49,7 @@ def modes(choices: Choices) -> dict[str, Any]:
 def config_options(choices: Choices) -> list[dict[str, Any]]:
     """Always whole: what is chosen in one may change another."""
     agents = [(name, title, "") for name, title in choices.agents.items()]
-    models = [(DEFAULT_MODEL, "Default", "What the agent itself takes"), *((m, m, "") for m in choices.models)]
+    models = [(DEFAULT_MODEL, "Default", "What the agent itself takes"), *map(_model, choices.models)]
     access = [(a, _NAMES[a], _describe(choices, a)) for a in choices.accesses]
     return [
         _select("mode", "Access", "mode", choices.access, access, "What the agent may do"),
@@ -68,9 +68,22 @@ def access_of(value: Any, choices: Choices) -> Access:
 
 def model_of(value: Any) -> str | None:
     """Any name is taken: whether there is such a model, the agent alone can say."""
-    if not isinstance(value, str) or not value or len(value) > 200 or any(c.isspace() or ord(c) < 32 for c in value):
+    if value == DEFAULT_MODEL:
+        return None
+    if not isinstance(value, str) or not is_model(value):
         raise OstlerError("bad_request", f"{value!r} is no name of a model")
-    return None if value == DEFAULT_MODEL else value
+    return value
+
+
+def is_model(name: str) -> bool:
+    """Whether a client can be offered it, and may choose it."""
+    return (
+        bool(name) and name != DEFAULT_MODEL and len(name) <= 200 and not any(c.isspace() or ord(c) < 32 for c in name)
+    )
+
+
+def _model(offer: Offer) -> tuple[str, str, str]:
+    return offer.id, offer.name or offer.id, offer.description
 
 
 def _describe(choices: Choices, access: Access) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from ostler.agents.acp_reader import judged
 from ostler.agents.acp_rpc import Rpc
 from ostler.agents.acp_session import SessionOptions, Wish, fits
-from ostler.agents.acp_words import PROTOCOL, Acp
+from ostler.agents.acp_words import PROTOCOL, Acp, unasking
 from ostler.agents.adapter import Record, spoken
 from ostler.agents.dialog import Dialog, Fail, Ready, Step, Write
 from ostler.agents.mcp import over_acp
@@ -56,14 +56,26 @@ class AcpOpening(Dialog):
 
     def strayed(self) -> list[Step]:
         """What to do when the agent has left, by itself or by a command, what keeps the access."""
-        if not (self._ready and self.mode_for(self.first)):
+        if not self._ready:
             return []
+        if not self.mode_for(self.first):
+            return self._unasked()
         access, now = self.first.access, self._offered
         left = "" if self.may(now.mode) else f"the mode that keeps access {access} for {now.mode!r}"
         for id, value in self.acp.options.items():
             if access != "full" and now.value(id) not in ("", value):
                 left = f"access {access}: {id} is {now.value(id)!r}"
         return [Fail(Problem(kind="denied", message=f"{self.first.agent} left {left}"))] if left else []
+
+    def _unasked(self) -> list[Step]:
+        """Nothing is known of its modes but their names: one that says that it does not ask keeps no access."""
+        mode, access = self._offered.mode, self.first.access
+        names = [each.name for each in self._offered.modes(lambda id: fits(id, mode))]
+        if access == "full" or not any(map(unasking, (mode, *names))):
+            return []
+        acts = f"{self.first.agent} is in its mode {mode!r}, in which it does not ask: access {access} would not hold"
+        hint = "Give it another mode by its command line or its own settings, or use --access full"
+        return [Fail(Problem(kind="denied", message=acts, hint=hint))]
 
     def read_noise(self, line: str) -> list[Step]:
         if not self._ready and len(self._noise) < 20 and line.strip():
@@ -73,9 +85,16 @@ class AcpOpening(Dialog):
     def unborn(self, exit: Exit | None, stderr_tail: str) -> Problem | None:
         if not self._noise or self._logins or self._abilities:
             return None
-        message = f"{self.first.agent} is no ACP agent: it printed {self._noise[0]!r}"
         ended = f" and ended with {spoken(exit)}" if exit else ""
-        return Problem(kind="unsupported", message=message + ended, hint="Check its command line, and its version")
+        return self._no_agent(f"it printed {self._noise[0]!r}{ended}").problem
+
+    def echoed(self, method: str) -> bool:
+        """Whether the agent asks of us what we have just asked of it: programs like `cat` do."""
+        return method == "initialize" and not self._abilities and not self._ready
+
+    def _no_agent(self, why: str) -> Fail:
+        message = f"{self.first.agent} is no ACP agent: {why}"
+        return Fail(Problem(kind="unsupported", message=message, hint="Check its command line, and its version"))
 
     # -- what it answers
 
@@ -92,13 +111,28 @@ class AcpOpening(Dialog):
     def _initialized(self, result: Record) -> list[Step]:
         agent, spoken = self.first.agent, result.get("protocolVersion")
         if spoken != PROTOCOL or isinstance(spoken, bool):
-            wrong = f"{agent} speaks version {spoken} of ACP, ostler speaks {PROTOCOL}"
+            version = "no version" if spoken is None else f"version {spoken}"
+            wrong = f"{agent} speaks {version} of ACP, ostler speaks version {PROTOCOL}"
             return [Fail(Problem(kind="unsupported", message=wrong, hint=f"Update {agent} or ostler"))]
+        if self.acp.names and (name := text(table(result.get("agentInfo")).get("name"))) not in self.acp.names:
+            other = (
+                f"{agent} calls itself {name!r}, not {self.acp.names[0]!r}: what keeps it to its access is not known"
+            )
+            return [
+                Fail(Problem(kind="denied", message=other, hint=f"Update it, or mend acp.{agent} in your settings"))
+            ]
         self._abilities = table(result.get("agentCapabilities"))
         self._logins = "; ".join(filter(None, map(_login, tables(result.get("authMethods")))))
+        return self.initialized()
+
+    def initialized(self) -> list[Step]:
+        """What comes first, now that the agent has told its abilities: a session."""
+        agent = self.first.agent
         if unfit := self._unfit():
             return [Fail(Problem(kind="unsupported", message=unfit, hint="Leave it out, or choose another agent"))]
-        where = {"cwd": self.first.folder, "mcpServers": [over_acp(server) for server in self._servers()]}
+        where: Record = {"cwd": self.first.folder, "mcpServers": [over_acp(server) for server in self._servers()]}
+        if meta := self.acp.meta(self.first, self.host):
+            where["_meta"] = meta
         if not self.first.resume:
             return [self._rpc.request("session/new", where)]
         if self.first.fork:
@@ -124,7 +158,7 @@ class AcpOpening(Dialog):
     def _in_session(self, method: str, result: Record) -> list[Step]:
         self._session = self._session or text(result.get("sessionId"))
         if not self._session:
-            return [Fail(Problem(kind="unsupported", message=f"{self.first.agent} named no session"))]
+            return [self._no_agent("it named no session")]
         self._offered.told(result)
         mode, model, offered = self.mode_for(self.first), self.first.model, self._offered
         if mode:
@@ -148,7 +182,7 @@ class AcpOpening(Dialog):
             # It still replays. Whatever it says before it answers this comes before the next turn.
             return [self._set(("session/set_mode", {"modeId": self._offered.mode}))]
         self._ready = True
-        return [Ready(agent_session=self.agent_session, model=self._offered.model)]
+        return self.strayed() or [Ready(agent_session=self.agent_session, model=self._offered.model)]
 
     def not_done(self, method: str, error: Record) -> list[Step]:
         kind, said = judged(error)
@@ -163,7 +197,8 @@ class AcpOpening(Dialog):
             return [Fail(Problem(kind="bad_request", message=f"{agent} refused {method}: {said}"))]
         if method == "session/close":
             return []
-        return [Fail(Problem(kind="unsupported", message=f"{agent} opens no dialog ({method}): {said}"))]
+        refused = f"{agent} opens no dialog ({method}): {said}"
+        return [Fail(Problem(kind="unsupported", message=refused, hint="Check its command line, and its version"))]
 
     def _named(self, error: OstlerError, kind: ErrorKind) -> OstlerError:
         return OstlerError(kind, error.message.replace("the agent", self.first.agent), error.hint)

@@ -154,6 +154,14 @@ class Store:
         with edge(self._path):
             return [EVENT_DECODER.decode(body) for (body,) in rows]
 
+    def last_event(self, session: str, kind: str) -> AnyEvent | None:
+        """The newest event of that kind in the session's journal."""
+        head = f'{{"kind":"{kind}"'.encode()
+        query = "SELECT body FROM events WHERE session = ? AND substr(body, 1, ?) = ? ORDER BY seq DESC LIMIT 1"
+        rows = self._read(query, session, len(head), head)
+        with edge(self._path):
+            return EVENT_DECODER.decode(rows[0][0]) if rows else None
+
     def last_seq(self, session: str) -> int:
         """The seq of the last event, 0 if there is none."""
         found: int = self._read("SELECT coalesce(max(seq), 0) FROM events WHERE session = ?", session)[0][0]

@@ -1,6 +1,8 @@
-"""Conversations that a CLI keeps by itself, found in the user's HOME."""
+"""Conversations that a CLI keeps by itself: found in the user's HOME, or listed by the agent where it speaks ACP."""
 
 import os
+import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,10 +11,17 @@ import msgspec
 from msgspec import structs
 
 from ostler.agents import Agent, Conversation, decode
+from ostler.agents.acp_list import AcpList
 from ostler.agents.adapter import Record
+from ostler.process import Warden
+from ostler.store.files import session_folder
+from ostler.words import ACCESS_ORDER, Turn
+from ostler.work.live_dialog import LiveDialog
+from ostler.work.prepare import Setup, prepare
 
 MAX_BYTES = 256 * 1024
 MAX_RECORDS = 50
+LIMIT = 200  # conversations of one agent
 
 
 class Found(Conversation, frozen=True, kw_only=True):
@@ -22,7 +31,32 @@ class Found(Conversation, frozen=True, kw_only=True):
     used_at: float
 
 
-def found(agent: Agent, home: Path, limit: int = 200) -> list[Found]:
+def lists(agent: Agent) -> bool:
+    """Whether its conversations lie where ostler cannot look, and the agent itself may be asked for them."""
+    return not agent.conversations and agent.dialog is not None and agent.dialog.protocol == "acp"
+
+
+async def listed(setup: Setup, agent: Agent, warden: Warden, folder: str | None = None) -> list[Conversation]:
+    """What the agent lists, by a process of its own that is sent no prompt; of one folder if that is given.
+
+    Raises OstlerError: it is missing, needs a login, or cannot list them. The process is gone in any case.
+    """
+    id = f"list-{secrets.token_hex(5)}"
+    access = next(access for access in ACCESS_ORDER if access not in agent.unpromised)
+    where = folder or setup.home
+    turn = Turn(id=id, session=id, agent=agent.name, prompt="", folder=where, access=access, transport="dialog")
+    attempt = await prepare(setup, turn)
+    assert attempt.dialog is not None
+    listing = AcpList(attempt.told, attempt.dialog.host, LIMIT, folder)
+    try:
+        dialog = await LiveDialog.start(structs.replace(attempt, dialog=listing), warden)
+        await dialog.close()
+    finally:
+        shutil.rmtree(session_folder(setup.store.folder, id), ignore_errors=True)
+    return listing.found
+
+
+def found(agent: Agent, home: Path, limit: int = LIMIT) -> list[Found]:
     """The newest conversations of an agent, newest first. A file that cannot be understood is left out."""
     taken: dict[str, Found] = {}
     for used_at, path in sorted(files_of(agent, home), reverse=True):
