@@ -180,3 +180,26 @@ async def test_a_grandchild_that_holds_stdout_gives_it_back(spawn, read_all):
     reading = asyncio.create_task(read_all(process.stdout_fd))
     assert [name.split(" ", 1)[1] for name in await process.sweep(0.1)] == ["sleep 616"]
     assert await reading == b"result\n"
+
+
+@pytest.mark.parametrize("code", ["import time; print('up', flush=True); time.sleep(600)", IGNORE_ALL])
+async def test_what_came_since_is_ended_and_nothing_else(python, read_until, until, code):
+    process = await python(
+        f"""
+import subprocess, sys, time
+first = subprocess.Popen(["sleep", "600"])
+print(first.pid, flush=True)
+sys.stdin.readline()
+second = subprocess.Popen([sys.executable, "-c", {code!r}], start_new_session=True)
+print(second.pid, flush=True)
+time.sleep(600)
+""",
+        keep_stdin=True,
+    )
+    first = int(await read_until(process.stdout_fd, b"\n"))
+    before = process.beneath()
+    process.put(b"go\n")
+    second = int((await read_until(process.stdout_fd, b"up\n")).split()[0])
+    await process.end_since(before, grace=0.1)
+    await until(lambda: gone(second))
+    assert not gone(first) and process.exit is None

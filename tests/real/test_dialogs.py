@@ -13,7 +13,8 @@ from ostler.words import Answered, Asked, Ended, Text, ToolEnded
 from ostler.work.asks import Answer
 from real.yard import Yard, until
 
-DIALOGS = ("claude", "codex", "gemini", "qwen", "opencode", "copilot")
+ACP = ("claude-agent-acp", "codex-acp", "qwen-acp")  # by command lines of the settings
+DIALOGS = ("claude", "codex", "gemini", "qwen", "opencode", "copilot", *ACP)
 pytestmark = [pytest.mark.parametrize("agent", DIALOGS), pytest.mark.timeout(240)]
 
 
@@ -50,11 +51,11 @@ async def test_three_turns_in_one_process(yard: Yard) -> None:
 async def test_an_ask_allowed_and_one_denied(yard: Yard) -> None:
     async with yard.ostler() as o:
         live = await yard.session(o, access="full")
-        envelope, events = await asked_turn(o, live, "[[shell:echo yes > allowed.txt]]", "allow")
+        envelope, events = await asked_turn(o, live, yard.asking("echo yes > allowed.txt"), "allow")
         assert envelope.ok, envelope
         assert (yard.folder / "allowed.txt").read_text() == "yes\n"
         assert [(e.option, e.by) for e in events if isinstance(e, Answered)] == [("allow_once", "a person")]
-        envelope, events = await asked_turn(o, live, "[[shell:echo no > denied.txt]]", "deny")
+        envelope, events = await asked_turn(o, live, yard.asking("echo no > denied.txt"), "deny")
         assert not (yard.folder / "denied.txt").exists()
         assert [(e.option, e.by) for e in events if isinstance(e, Answered)] == [("reject_once", "a person")]
         assert not [e for e in events if isinstance(e, ToolEnded)][-1].ok
@@ -81,7 +82,7 @@ async def test_interrupt_while_it_asks(yard: Yard) -> None:
     async with yard.ostler() as o:
         live = await yard.session(o, access="full")
         late = None
-        async for event in live.run("[[shell:touch never.txt]]", transport="dialog"):
+        async for event in live.run(yard.asking("touch never.txt"), transport="dialog"):
             if isinstance(event, Asked):
                 late = event.id
                 assert o.store.session(live.id).state == "asking"

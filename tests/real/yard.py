@@ -4,6 +4,7 @@ import asyncio
 import base64
 import contextlib
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -25,8 +26,9 @@ AGENTS = ("claude", "codex", "gemini", "qwen", "opencode", "copilot")
 
 
 def setup_of(agent: str) -> ModuleType:
-    path = Path(__file__).parent / f"setup_{agent}.py"
-    spec = importlib.util.spec_from_file_location(f"ostler_setup_{agent}", path)
+    name = agent.replace("-", "_")
+    path = Path(__file__).parent / f"setup_{name}.py"
+    spec = importlib.util.spec_from_file_location(f"ostler_setup_{name}", path)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -55,6 +57,11 @@ class Yard:
             "OSTLER_HOME": str(base / "state"),
             **setup.setup(self.home, self.folder, model.url, permissive),
         }
+
+    def asking(self, command: str) -> str:
+        """A prompt by which the agent wants to run a command that it asks about."""
+        tool = self.quirks.get("asks_with")
+        return f"[[tool:{tool[0]}:{json.dumps({**tool[1], 'cmd': command})}]]" if tool else f"[[shell:{command}]]"
 
     @contextlib.asynccontextmanager
     async def ostler(self, **env: str) -> AsyncIterator[Ostler]:

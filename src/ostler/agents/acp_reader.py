@@ -91,6 +91,10 @@ class AcpReader(Reader):
             # copilot answers a refused key like this: nothing was said, nothing was done.
             message = f"{self.turn.agent} ended the turn without a word"
             self.fail("empty end_turn", "unproven", message, "Is it logged in? Try `ostler doctor`")
+        elif reason == "cancelled" and self.denied:
+            # codex-acp has no other no. Where somebody did cancel the turn, that is told instead.
+            refused = self.denied[-1]
+            self.fail("stop reason cancelled", "denied", f"{self.turn.agent} stopped: {refused.tool} was refused")
         else:
             kind, message = STOPS.get(reason, ("unproven", f"{self.turn.agent} stopped: {reason[:100] or 'no reason'}"))
             self.fail(f"stop reason {reason[:100]}", kind, message)

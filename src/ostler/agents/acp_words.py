@@ -9,7 +9,7 @@ from ostler.agents.adapter import Record
 from ostler.agents.dialog import CallName
 from ostler.agents.values import table, text
 from ostler.errors import ErrorKind
-from ostler.words import Access, AnyEvent
+from ostler.words import Access, AnyEvent, Host, Turn
 
 PROTOCOL = 1
 GUARD = "\u200b"  # before a prompt that must not be taken for a command: several agents trim before they look
@@ -53,9 +53,29 @@ def _nothing(said: str) -> None:
     return None
 
 
+def _no_meta(turn: Turn, host: Host) -> Record:
+    return {}
+
+
+# Modes in which an agent acts unasked, whatever it is: their ids and names, in small letters and nothing else.
+UNASKING = frozenset(
+    (
+        *("auto", "yolo", "autopilot", "never", "bypass", "bypasspermissions", "fullaccess", "agentfullaccess"),
+        *("dangerfullaccess", "fullauto", "autoreview", "autoapprove", "autoaccept", "autoedit", "autoedits"),
+        *("acceptedits", "acceptall", "allowall", "approveall", "dontask", "unrestricted", "trust", "trustall"),
+    )
+)
+
+
+def unasking(mode: str) -> bool:
+    return "".join(filter(str.isalnum, mode.rpartition("#")[2])).lower() in UNASKING
+
+
 class Acp(Struct, frozen=True, kw_only=True):
     """What differs between agents that speak ACP."""
 
+    names: tuple[str, ...] = ()  # one of which it has to call itself; none: whoever it is
+    meta: Callable[[Turn, Host], Record] = _no_meta  # `_meta` of a session that begins: what its own words know
     modes: dict[Access, str] = {}  # the mode for each access, by id or by the end of one after `#`
     options: dict[str, str] = {}  # config options that a session begins with, where the agent has them
     safe_modes: tuple[str, ...] = ()  # others that go beyond no access, named in the same way

@@ -91,6 +91,7 @@ class Dialog:
     """
 
     steers = False  # a running turn can be told more
+    leaves_commands = False  # an interrupt leaves the command alive that ran
     modes: Mapping[Access, tuple[str, ...]] = {}  # what may be set within each access, where that is known before
 
     def __init__(self, turn: Turn, host: Host) -> None:

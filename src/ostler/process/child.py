@@ -130,6 +130,22 @@ class Process:
             raise
         return self.exit or Exit(signal=signal.SIGKILL)
 
+    def beneath(self) -> set[Member]:
+        """All that descends from it now."""
+        return self._members()
+
+    async def end_since(self, before: set[Member], grace: float = 1.0) -> None:
+        """Ends what it started since `before` was its tree, not itself: TERM, `grace`, KILL. On cancel KILL at once."""
+        seen = self._members() - before
+        try:
+            tree.send(seen, signal.SIGTERM)
+            for _ in range(int(grace / POLL)):
+                if not living(seen):
+                    return
+                await asyncio.sleep(POLL)
+        finally:
+            tree.send(seen, signal.SIGKILL)
+
     async def sweep(self, grace: float = 0.5) -> tuple[str, ...]:
         """After the leader's exit: what it left behind may go by itself within `grace`, the rest is killed.
 

@@ -12,6 +12,7 @@ from ostler.agents import decode
 from ostler.agents.dialog import AnswerKind, Ask, Call, Fail, Over, Ready, Step, Tell, Withdrawn, Write
 from ostler.errors import OstlerError
 from ostler.process import Line, LineFramer, Process, Warden, chunks
+from ostler.process.tree import Member
 from ostler.words import Answered, AnyEvent, Asked, Notice, Problem, Raw, Turn, Verdict
 from ostler.work.artifacts import Artifacts, remove_files
 from ostler.work.asks import Answer, Asks, Decide
@@ -50,6 +51,7 @@ class _Turn:
         self.clock = Clock(attempt.turn.limits)
         self.over = asyncio.Event()
         self.problem: Problem | None = None  # why the dialog failed
+        self.beneath: set[Member] = set()  # what ran beneath the process when the turn began
         self.worked = False
 
 
@@ -120,6 +122,8 @@ class LiveDialog:
         asks = Asks(around.decide, self._give, around.ask_limit)
         turn = self._turn = _Turn(attempt, around, asks)
         self._served = turn.calls
+        if self.dialog.leaves_commands:
+            turn.beneath = self.process.beneath()
         if self.terminals is not None:
             turn.calls.terminals = self.terminals
             self.terminals.begin(attempt.turn, around.add, attempt.redactor)
@@ -222,6 +226,8 @@ class LiveDialog:
             problem: Problem = (wish if wish.done() else limit).result()
             stops = [self.terminals.stop()] if self.terminals else []
             await asyncio.gather(self._interrupt(turn, problem), *stops)
+            if self.dialog.leaves_commands and self.process.exit is None:
+                await self.process.end_since(turn.beneath)
             return problem
         finally:
             await cancel_all(waits)
@@ -245,6 +251,9 @@ class LiveDialog:
     def _verdict(self, turn: _Turn, ended_by_us: Problem | None) -> Verdict:
         verdict = self.dialog.verdict(None if turn.over.is_set() else self.process.exit, self._stderr_tail)
         problem = ended_by_us or turn.problem
+        if problem is None and verdict.outcome == "crashed" and verdict.error and not turn.over.is_set():
+            hint = verdict.error.hint or "The next turn starts it again and goes on with the conversation"
+            return structs.replace(verdict, error=structs.replace(verdict.error, hint=hint))
         if problem is None or (verdict.outcome == "done" and ended_by_us is not None):
             return verdict
         outcome: Any = {"cancelled": "cancelled", "timed_out": "timed_out"}.get(problem.kind, "failed")
@@ -289,7 +298,8 @@ class LiveDialog:
         """Queued, not awaited: an agent that writes before it reads must not stop us from reading."""
         self.process.put(_encode(record) + b"\n")
         if self.process.unread > UNREAD_CAP:
-            self._fail(Problem(kind="undelivered", message="the agent does not read what it is told"))
+            hint = "Its process was ended: try again"
+            self._fail(Problem(kind="undelivered", message="the agent does not read what it is told", hint=hint))
 
     async def _tell(self, events: list[AnyEvent]) -> None:
         turn = self._turn
@@ -398,7 +408,8 @@ class LiveDialog:
                     raise OstlerError(problem.kind, problem.message, problem.hint)
                 raise died(attempt.told, self.process, self._stderr_tail)
             name = attempt.agent.name
-            raise OstlerError("timed_out", f"{name} did not open a dialog within {limit:g} s", "Try `ostler doctor`")
+            hint = "Try its command by hand, or `ostler doctor`"
+            raise OstlerError("timed_out", f"{name} did not open a dialog within {limit:g} s", hint)
         finally:
             await cancel_all([exit])
             if self._ready.done() and not self._ready.cancelled():
@@ -455,4 +466,5 @@ def died(turn: Turn, process: Process, stderr_tail: str) -> OstlerError:
     said = last_line(stderr_tail)
     how = spoken(process.exit) if process.exit else "an unknown end"
     kind = kind_of(None, stderr_tail) if said else "crashed"
-    return OstlerError(kind, f"{turn.agent} ended with {how} before it could talk" + (f": {said}" if said else ""))
+    message = f"{turn.agent} ended with {how} before it could talk" + (f": {said}" if said else "")
+    return OstlerError(kind, message, "Try its command by hand, or `ostler doctor`")
