@@ -34,9 +34,9 @@ def asking(name: str, **more: Any) -> str:
 class Asked:
     """Somebody who looks at a session in which an agent asks."""
 
-    def __init__(self, reader: Reader, prompt: str, access: str = "write") -> None:
+    def __init__(self, reader: Reader, prompt: str, access: str = "write", agent: str = "claude") -> None:
         self.reader, self.page = reader, reader.page
-        body = {"agent": "claude", "folder": str(reader.server.folder), "access": access}
+        body = {"agent": agent, "folder": str(reader.server.folder), "access": access}
         self.session = str(reader.call("POST", "/api/sessions", body)["id"])
         self.page.goto(f"{reader.server.url}/#/s/{self.session}")
         self.page.locator("#next").fill(prompt)
@@ -68,7 +68,12 @@ def test_an_ask_is_shown_in_full_and_allowed(visit: Callable[..., Reader]) -> No
     expect(asked.card.locator(".what")).to_have_text("$ touch allowed.txt")
     expect(asked.card).to_contain_text(COMMAND["reason"])
     expect(asked.card.locator(".left")).to_have_text(re.compile(r"denied in \d+:\d\d"))
-    assert asked.card.get_by_role("button").all_text_contents() == ["Allow A", "Deny D", "Allow for this session"]
+    assert asked.card.get_by_role("button").all_text_contents() == [
+        "Allow A",
+        "Deny D",
+        "Deny and say why",
+        "Allow for this session",
+    ]
     row = asked.page.locator(f".session[href*='{asked.session}']")
     expect(row.locator(".now.is-asking")).to_have_text("touch allowed.txt")
     expect(asked.page.locator(".rail .count")).to_have_text("1")
@@ -92,6 +97,26 @@ def test_what_is_denied_does_not_run(visit: Callable[..., Reader]) -> None:
     assert not (reader.server.folder / "denied.txt").exists()
 
 
+def test_a_denial_may_say_why(visit: Callable[..., Reader]) -> None:
+    asked = Asked(visit(), asking("reason.txt"))
+    asked.button("Deny and say why").click()
+    field = asked.card.get_by_label("Why it is denied")
+    expect(field).to_be_focused()
+    field.press("Escape")
+    expect(field).to_have_count(0)
+    expect(asked.card).to_be_focused()
+    asked.button("Deny and say why").click()
+    field.fill("use the dad database")  # its letters are no keys of the card
+    with asked.page.expect_request("**/answer") as sent:
+        field.press("Enter")
+    assert (sent.value.post_data_json["option"], sent.value.post_data_json["message"]) == (
+        "deny",
+        "use the dad database",
+    )
+    expect(asked.line).to_contain_text("Denied by you")
+    asked.ended()
+
+
 def test_allowed_for_the_session(visit: Callable[..., Reader]) -> None:
     asked = Asked(visit(), asking("always.txt"))
     asked.button("Allow for this session").click()
@@ -103,7 +128,7 @@ def test_a_diff_is_shown_and_only_what_is_offered(visit: Callable[..., Reader]) 
     asked = Asked(visit(), asking("diff.txt", **EDIT, options=["allow_once", "reject_once"], then=[]))
     expect(asked.card).to_contain_text("claude asks to edit a file")
     expect(asked.card.locator(".diff .add")).to_contain_text("await spend()")
-    assert asked.card.get_by_role("button").all_text_contents() == ["Allow A", "Deny D"]
+    assert asked.card.get_by_role("button").all_text_contents() == ["Allow A", "Deny D", "Deny and say why"]
     asked.button("Deny").click()
     asked.ended()
 

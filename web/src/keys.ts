@@ -88,6 +88,7 @@ function heard(event: KeyboardEvent): void {
   if (event.isComposing || event.key === "Shift" || event.key === "Control" || event.key === "Meta") return;
   const press = pressed(event);
   const inField = ownsKeys(event.target);
+  if (event.target instanceof HTMLElement && event.target.dataset.chord === press) return; // the field's own, whoever else binds it
   if (inProgram(event.target) && !mac && press.startsWith("mod+")) return;
   const chain = first !== null && event.timeStamp - first.at < CHAIN && !inField ? `${first.key} ${press}` : null;
   first = null;

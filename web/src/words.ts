@@ -188,6 +188,12 @@ export interface AskOption {
   kind: "allow_once" | "allow_always" | "reject_once" | "reject_always";
 }
 
+export interface Offer {
+  id: string;
+  name?: string;
+  description?: string;
+}
+
 interface Told {
   seq: number;
   at: number;
@@ -233,6 +239,7 @@ export type JournalEvent = Told &
         expires_at?: number | null;
       }
     | { kind: "answered"; id: string; option: string; by: string }
+    | { kind: "offered"; commands?: Offer[]; models?: Offer[]; modes?: Offer[]; model?: string; mode?: string }
     | { kind: "usage"; usage: Usage; cost_usd?: number | null }
     | {
         kind: "limited";
@@ -244,7 +251,7 @@ export type JournalEvent = Told &
       }
     | { kind: "notice"; text: string; code?: string }
     | { kind: "hook"; name: string; payload?: unknown }
-    | { kind: "terminal_opened"; terminal: string; title?: string }
+    | { kind: "terminal_opened"; terminal: string; title?: string; tool?: string }
     | { kind: "terminal_closed"; terminal: string; exit_code?: number | null }
     | { kind: "raw"; record?: unknown; line?: string; stream?: "stdout" | "stderr" }
     | { kind: "ended"; outcome: Outcome; error?: Trouble | null }

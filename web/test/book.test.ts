@@ -87,3 +87,27 @@ test("an answered question keeps its answer", () => {
   const made = book({ kind: "asked", id: "q", tool: "shell" }, { kind: "answered", id: "q", option: "allow_once", by: "ana" });
   assert.equal(only(made, "ask")[0]?.answer?.by, "ana");
 });
+
+test("a tool shows its terminal, whichever is told first and however often", () => {
+  const opened = { kind: "terminal_opened", terminal: "t-1", title: "make" };
+  const tool = { kind: "tool_started", id: "c", name: "shell" };
+  for (const told of [
+    [tool, opened, { ...opened, tool: "c" }, { ...opened, tool: "c" }],
+    [opened, { ...opened, tool: "c" }, tool],
+    [{ ...opened, tool: "c" }, tool],
+  ]) {
+    const made = book(...told);
+    assert.deepEqual(only(made, "tool").map((one) => one.terminals), [["t-1"]]);
+    assert.deepEqual(only(made, "terminal").map((one) => [one.terminal, one.quiet]), [["t-1", true]], "one line, and a quiet one");
+  }
+});
+
+test("a terminal that no tool shows has a line; it may be told of in a later turn", () => {
+  const made = book({ kind: "terminal_opened", terminal: "t-1" }, { kind: "terminal_opened", terminal: "t-2", tool: "elsewhere" });
+  made.add(events({ kind: "terminal_closed", terminal: "t-1", exit_code: 3, turn: "t2" }));
+  assert.deepEqual(only(made, "terminal").map((one) => [one.terminal, one.exit, one.quiet]), [["t-1", 3, false], ["t-2", undefined, true]]);
+});
+
+test("what an agent offers is no entry", () => {
+  assert.deepEqual(kinds(book({ kind: "started" }, { kind: "offered", quiet: true, models: [{ id: "m" }] })), ["prompt"]);
+});

@@ -1,4 +1,7 @@
-// How an ask was answered, in words. Pure.
+// How an ask was answered, in words, and as a mark on a time line. Pure.
+
+import type { Ask } from "./book";
+import { wished } from "./tools";
 
 export interface Said {
   allowed: boolean;
@@ -25,4 +28,24 @@ function by(answer: { option: string; by: string }, me: string): string {
   if (answer.option === "cancelled") return answer.by === "the agent" ? " (the agent took it back)" : " (the turn was ended)";
   if (answer.by === "time limit") return ": nobody answered in time";
   return ` by ${answer.by === me ? "you" : answer.by}`;
+}
+
+export interface AskMark {
+  at: number;
+  until: number | null; // null: it is still open
+  kind: "ask";
+  outcome: "open" | "allowed" | "denied" | "dropped";
+  says: string;
+}
+
+/** `over`: its turn has ended, so nobody can answer it any more. */
+export function askMark(ask: Ask, over: boolean, folder: string, me: string): AskMark {
+  const is = wished(ask, folder);
+  const wish = [is.wish, (is.command || is.target).split("\n", 1)[0]].filter(Boolean).join(": ");
+  const mark = { at: ask.at, kind: "ask" as const };
+  if (!ask.answer && !over) return { ...mark, until: null, outcome: "open", says: `asks to ${wish}` };
+  if (!ask.answer) return { ...mark, until: ask.at, outcome: "dropped", says: `asked to ${wish}, and was not answered` };
+  const { allowed, word, by: who } = outcome(ask.answer, me);
+  const how = ask.answer.option === "cancelled" ? "dropped" : allowed ? "allowed" : "denied";
+  return { ...mark, until: ask.answer.at, outcome: how, says: `asked to ${wish}. ${word}${who}` };
 }

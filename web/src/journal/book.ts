@@ -20,6 +20,7 @@ export type Tool = Placed & {
   input: unknown;
   files: FileChange[];
   depth: number; // within how many calls of subagents it runs
+  terminals: string[]; // that show it
   end: ToolEnd | null;
 };
 export interface ToolEnd {
@@ -69,6 +70,8 @@ export class Book {
   progress = new Map<string, Progress>();
   #places = new Map<string, number>(); // what goes on → its index: "turn/text/id", "turn/tool/id" …
   #turns = new Set<string>();
+  #terminals = new Map<string, number>(); // a terminal may outlive its turn → its index
+  #links = new Map<string, string[]>(); // "turn/tool/id" → the terminals that show that call
 
   /** Takes events in, in order; those that were taken before are passed over. */
   add(events: JournalEvent[]): void {
@@ -119,13 +122,11 @@ export class Book {
       case "hook":
         return this.#push("", event, { kind: "hook", name: event.name, payload: event.payload });
       case "terminal_opened":
-        return this.#push(`terminal/${event.terminal}`, event, {
-          kind: "terminal", terminal: event.terminal, title: event.title ?? "", exit: undefined,
-        });
+        return this.#terminal(event);
       case "terminal_closed":
-        return this.#change<TerminalEntry>(event.turn, `terminal/${event.terminal}`, (entry) => ({
-          ...entry, exit: event.exit_code ?? null,
-        }));
+        return this.#changeTerminal(event.terminal, (entry) => ({ ...entry, exit: event.exit_code ?? null }));
+      case "offered":
+        return; // of use to who writes the next prompt, nothing to read
       case "ended":
         return this.#push("", event, { kind: "ended", outcome: event.outcome, error: event.error ?? null });
       default:
@@ -159,7 +160,27 @@ export class Book {
     this.#push(`tool/${event.id}`, event, {
       kind: "tool", id: event.id, name: event.name, title: event.title ?? "", input: event.input,
       files: event.files ?? [], depth: parent ? parent.depth + 1 : 0, end: null,
+      terminals: this.#links.get(`${event.turn}/tool/${event.id}`) ?? [],
     });
+  }
+
+  /** Told again once it is known whose it is: then the tool shows it, and no line of its own. */
+  #terminal(event: JournalEvent & { kind: "terminal_opened" }): void {
+    if (!this.#terminals.has(event.terminal)) {
+      this.#terminals.set(event.terminal, this.entries.length);
+      this.#push("", event, { kind: "terminal", terminal: event.terminal, title: event.title ?? "", exit: undefined });
+    }
+    if (!event.tool) return;
+    const place = `tool/${event.tool}`;
+    const terminals = [...new Set(this.#links.get(`${event.turn}/${place}`)).add(event.terminal)];
+    this.#links.set(`${event.turn}/${place}`, terminals);
+    this.#change<Tool>(event.turn, place, (tool) => ({ ...tool, terminals }));
+    this.#changeTerminal(event.terminal, (entry) => ({ ...entry, quiet: true }));
+  }
+
+  #changeTerminal(id: string, change: (entry: TerminalEntry) => TerminalEntry): void {
+    const index = this.#terminals.get(id);
+    if (index !== undefined) this.entries[index] = change(this.entries[index] as TerminalEntry);
   }
 
   #toolEnd(event: JournalEvent & { kind: "tool_ended" }): void {

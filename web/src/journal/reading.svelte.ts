@@ -4,6 +4,7 @@ import { api, asProblem, type Problem } from "../api";
 import { Stream, type Link } from "../stream";
 import type { JournalEvent, SessionView, TurnView } from "../words";
 import { Book, type Entry, type Progress } from "./book";
+import { tellAsks } from "./chapters.svelte";
 
 const AT_ONCE = 5000; // events a request
 const BEAT = 40; // ms between two drawings of what arrives
@@ -134,6 +135,7 @@ export class Reading {
 
   #draw(): void {
     this.entries = [...this.#book.entries];
+    tellAsks(this.session, this.entries);
     this.progress = new Map(this.#book.progress);
   }
 

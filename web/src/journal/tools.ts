@@ -58,7 +58,7 @@ export interface Wish extends Shown {
 /** What an agent asks for, in full. */
 export function wished(ask: Ask, folder: string): Wish {
   const end = ask.diff ? { ok: true, output: "", diff: ask.diff, exit_code: null, duration_ms: null, denied: false } : null;
-  const tool: Tool = { ...ask, kind: "tool", name: ask.tool, depth: 0, end };
+  const tool: Tool = { ...ask, kind: "tool", name: ask.tool, depth: 0, end, terminals: [] };
   const has = shown(tool, folder);
   const verb = SORTS.find(({ is }) => is.test(plainName(ask.tool)))?.verb ?? "";
   const paths = new Set(has.diffs.map((diff) => diff.path)); // stand above their diffs

@@ -1,0 +1,23 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { askMark } from "../src/journal/asks";
+import type { Ask } from "../src/journal/book";
+
+const ask: Ask = {
+  kind: "ask", key: "1", seq: 1, at: 100, turn: "t1", quiet: false, id: "q1", tool: "shell", title: "", input: { command: "make\nmake check" },
+  diff: "", files: [], options: [], reason: "", expires: 400, answer: null,
+};
+const answered = (option: string, by: string) => ({ ...ask, answer: { option, by, at: 130 } });
+const mark = (one: Ask, over = false) => {
+  const { until, outcome, says } = askMark(one, over, "/work", "Ada");
+  return [until, outcome, says];
+};
+
+test("an ask is marked from its beginning to its answer, by what came of it", () => {
+  assert.deepEqual(mark(ask), [null, "open", "asks to run a command: make"]);
+  assert.deepEqual(mark(answered("allow_once", "Ada")), [130, "allowed", "asked to run a command: make. Allowed by you"]);
+  assert.deepEqual(mark(answered("allow_always", "a rule")), [130, "allowed", "asked to run a command: make. Allowed for this session by a rule"]);
+  assert.deepEqual(mark(answered("reject_once", "time limit"), true), [130, "denied", "asked to run a command: make. Denied: nobody answered in time"]);
+  assert.deepEqual(mark(answered("cancelled", "cancelled"), true), [130, "dropped", "asked to run a command: make. Not answered (the turn was ended)"]);
+  assert.deepEqual(mark(ask, true), [100, "dropped", "asked to run a command: make, and was not answered"]);
+});
