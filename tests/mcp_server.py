@@ -47,18 +47,19 @@ def main() -> None:
 
 
 class Door(BaseHTTPRequestHandler):
-    """POST /mcp answers at once (http). GET /sse opens a stream, on which answers to POST /said come (sse)."""
+    """POST /mcp answers at once (http). GET /sse opens a stream, on which answers to POST /said/N come (sse)."""
 
     protocol_version = "HTTP/1.1"
-    streams: "queue.SimpleQueue[bytes]"
+    streams: "list[queue.SimpleQueue[bytes]]"
 
     def do_POST(self) -> None:
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         said = answer(message, self.headers.get("MARK", ""))
         body = json.dumps(said).encode() if said else b""
-        if self.path == "/said" and body:
-            self.streams.put(b"event: message\ndata: " + body + b"\n\n")
-        by_stream = self.path == "/said" or not body
+        stream = self.path.removeprefix("/said/")
+        if stream != self.path and body:
+            self.streams[int(stream)].put(b"event: message\ndata: " + body + b"\n\n")
+        by_stream = stream != self.path or not body
         self.send_response(202 if by_stream else 200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", "0" if by_stream else str(len(body)))
@@ -75,9 +76,11 @@ class Door(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
-        self.wfile.write(b"event: endpoint\ndata: /said\n\n")
+        own: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self.streams.append(own)
+        self.wfile.write(b"event: endpoint\ndata: /said/%d\n\n" % self.streams.index(own))
         with contextlib.suppress(OSError):
-            while data := self.streams.get():
+            while data := own.get():
                 self.wfile.write(data)
 
     def do_DELETE(self) -> None:
@@ -92,7 +95,7 @@ class Door(BaseHTTPRequestHandler):
 @contextlib.contextmanager
 def served() -> Iterator[str]:
     """The address of a server on loopback: add `/mcp` or `/sse`."""
-    door = type("OwnDoor", (Door,), {"streams": queue.SimpleQueue()})
+    door = type("OwnDoor", (Door,), {"streams": []})
     server = ThreadingHTTPServer(("127.0.0.1", 0), door)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever)
@@ -100,7 +103,8 @@ def served() -> Iterator[str]:
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
-        door.streams.put(b"")
+        for stream in door.streams:
+            stream.put(b"")
         server.shutdown()
         server.server_close()
         thread.join()

@@ -15,6 +15,7 @@ from ostler.errors import OstlerError
 from ostler.settings import (
     AskRule,
     Loaded,
+    McpEntry,
     Profile,
     Settings,
     digest,
@@ -314,6 +315,14 @@ def test_every_variable(place: Place) -> None:
         ),
         ("commands.x = []", 1, "commands.x: a command needs a program", ""),
         ("commands.x = ''", 1, "commands.x: a command needs a program", ""),
+        (
+            "mcp.'a b'.command = 'x'",
+            1,
+            "mcp.a b.command: 'a b' cannot be the name of an MCP server: write A-Z, a-z, 0-9, _ and -",
+            "",
+        ),
+        ("[mcp.x]\ncomand = 'x'", 2, "unknown setting mcp.x.comand", "Did you mean command?"),
+        ("[mcp.x]\ntransport = 'pipe'", 2, "mcp.x.transport: 'pipe' is none of stdio, http, sse", ""),
         ("acp.x = []", 1, "acp.x: a command needs a program", ""),
         ("acp.'a b' = 'x'", 1, "acp.a b: 'a b' cannot be the name of an agent: write a-z, 0-9 and -", ""),
         ("[env]\n'A=B' = 'c'", 2, "env.A=B: 'A=B' cannot be the name of a variable", ""),
@@ -508,14 +517,28 @@ def test_an_untrusted_project_may_restrict_asks_but_not_allow(place: Place) -> N
     assert place.load(trusted=True).settings.asks == (mine, allow, AskRule(answer="deny"), AskRule(answer="ask"))
 
 
+def test_servers_are_defined_in_files(place: Place) -> None:
+    place.user(
+        '[mcp.db]\ncommand = "~/db"\n[mcp.wiki]\nurl = "https://wiki/mcp"\n[profiles.p]\nagent = "x"\nmcp = ["db"]'
+    )
+    path = place.ostler_toml('[mcp.own]\ncommand = "./own"\nargs = ["-v"]\nenv = { A = "b" }')
+    mine = {"db": McpEntry(command=f"{place.home}/db"), "wiki": McpEntry(url="https://wiki/mcp")}
+    loaded = place.load(trusted=False)
+    assert (loaded.settings.mcp, loaded.settings.profiles["p"].mcp) == (mine, ("db",))
+    assert loaded.notices == (f"{path} is not trusted: mcp ignored. Read it, then run `ostler trust`",)
+    own = McpEntry(command=f"{place.project}/own", args=("-v",), env={"A": "b"})
+    assert place.load(trusted=True).settings.mcp == {**mine, "own": own}
+
+
 def test_every_key_is_judged(place: Place) -> None:
     """What is not on the short list of harmless keys needs trust: a new key cannot slip through."""
     path = place.ostler_toml(_uncommented(template()).replace('access = "read"', 'access = "full"'))
     (notice,) = place.load(trusted=False).notices
     assert notice == (
         f"{path} is not trusted: access, tools_allowed, env_pass, env, state, ttl_days, config, lean, "
-        "ask_limit, dialog_idle, loose, terminals, recording_mb, port, commands, acp, asks.1, "
-        "profiles.reviewer.access, profiles.reviewer.tools_allowed ignored. Read it, then run `ostler trust`"
+        "ask_limit, dialog_idle, loose, terminals, recording_mb, port, commands, acp, mcp, asks.1, "
+        "profiles.reviewer.access, profiles.reviewer.tools_allowed, profiles.reviewer.mcp ignored. "
+        "Read it, then run `ostler trust`"
     )
 
 

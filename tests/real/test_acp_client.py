@@ -1,10 +1,8 @@
 """ostler as an ACP client: of an agent on the TypeScript SDK; and its frames, by the published schema."""
 
 import asyncio
-import json
 import os
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +11,10 @@ import pytest
 from acp_peer import Schema
 from ostler.words import Asked, Attachment, Thought, ThoughtDelta, ToolEnded
 from real.yard import PIXEL
-from work.acp_yard import SCRIPTED, AcpYard, pid_of, turn
+from work.acp_yard import AcpYard, frames, overheard, pid_of, turn
 from work.scripted import until
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("acpx")]
-
-# Hands on what it reads to the agent, and keeps what was said on both sides.
-TEE = """
-import subprocess, sys, threading
-agent = subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-def pump(source, sink, log):
-    with open(log, "ab") as file:
-        for line in source:
-            file.write(line)
-            file.flush()
-            sink.write(line)
-            sink.flush()
-    sink.close()
-threading.Thread(target=pump, args=(sys.stdin.buffer, agent.stdin, sys.argv[1] + ".client"), daemon=True).start()
-pump(agent.stdout, sys.stdout.buffer, sys.argv[1] + ".agent")
-"""
 
 
 def modules() -> Path:
@@ -79,7 +61,7 @@ async def test_cancel_then_another_turn(clerk: AcpYard) -> None:
 
 async def test_every_frame_by_the_published_schema(tmp_path: Path) -> None:
     log = tmp_path / "frames"
-    yard = AcpYard(tmp_path, (sys.executable, "-c", TEE, str(log), *SCRIPTED))
+    yard = AcpYard(tmp_path, overheard(log))
     async with yard.ostler() as o:
         live = await yard.session(o, system="Be brief.")
         (yard.folder / "n2.txt").write_text("N2")
@@ -107,7 +89,3 @@ async def test_every_frame_by_the_published_schema(tmp_path: Path) -> None:
     # The scripted agent keeps to it, too.
     asked = {frame["id"]: frame["method"] for frame in sent if "method" in frame and "id" in frame}
     assert schema.check(said, asked) == len(said)
-
-
-def frames(path: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in Path(path).read_bytes().splitlines()]

@@ -15,11 +15,36 @@ from ostler.work.asks import Answer
 
 SCRIPTED = (sys.executable, "-P", "-m", "ostler.testing.agent", "--acp")
 
+# Hands on what it reads to the agent, and keeps what was said on both sides.
+TEE = """
+import subprocess, sys, threading
+agent = subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def pump(source, sink, log):
+    with open(log, "ab") as file:
+        for line in source:
+            file.write(line)
+            file.flush()
+            sink.write(line)
+            sink.flush()
+    sink.close()
+threading.Thread(target=pump, args=(sys.stdin.buffer, agent.stdin, sys.argv[1] + ".client"), daemon=True).start()
+pump(agent.stdout, sys.stdout.buffer, sys.argv[1] + ".agent")
+"""
+
+
+def overheard(log: Path) -> tuple[str, ...]:
+    """The scripted agent, with both sides of the talk in `LOG.client` and `LOG.agent`."""
+    return (sys.executable, "-c", TEE, str(log), *SCRIPTED)
+
+
+def frames(path: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(path).read_bytes().splitlines()]
+
 
 class AcpYard:
     """A state folder, a project folder, and an agent named `mine`."""
 
-    def __init__(self, base: Path, argv: Sequence[str] = SCRIPTED, loose: bool = True) -> None:
+    def __init__(self, base: Path, argv: Sequence[str] = SCRIPTED, loose: bool = True, settings: str = "") -> None:
         self.base, self.home, self.folder = base, base / "home", base / "project"
         self.home.mkdir()
         self.folder.mkdir()
@@ -29,7 +54,7 @@ class AcpYard:
         config.write_text(
             ('loose = ["mine"]\n' if loose else "")
             + f'env = {{ OSTLER_SCRIPT_SPEED = "0", OSTLER_SCRIPT_HOME = {json.dumps(str(base / "script"))} }}\n'
-            + f"[acp]\nmine = {json.dumps(list(argv))}\n"
+            + f"[acp]\nmine = {json.dumps(list(argv))}\n{settings}"
         )
         self.environ = {
             "HOME": str(self.home),
