@@ -197,6 +197,7 @@ async def test_report_of_an_installed_agent(tmp_path: Path) -> None:
         withheld=("GITHUB_TOKEN",),
         abilities=probes.abilities(CLAW),
         dialog=True,
+        steer=True,
     )
 
 

@@ -180,6 +180,8 @@ class AcpDialog(AcpOffers):
     # -- what the agent asks of us
 
     def _asked_of_us(self, id: Any, method: str, params: Record) -> list[Step]:
+        if self.echoed(method):
+            return [self._no_agent("it says back what it is told")]
         ask = method == "session/request_permission"
         if not ask and method not in CALLS:
             return [refusal(id, -32601, f"{method} is not served here")]

@@ -7,7 +7,7 @@ from ostler.agents.acp_rpc import Rpc
 from ostler.agents.acp_session import SessionOptions, Wish, fits
 from ostler.agents.acp_words import PROTOCOL, Acp, unasking
 from ostler.agents.adapter import Record, spoken
-from ostler.agents.dialog import Dialog, Fail, Ready, Step, Write
+from ostler.agents.dialog import LEFT, Dialog, Fail, Ready, Step, Write
 from ostler.agents.mcp import over_acp
 from ostler.agents.values import table, tables, text
 from ostler.errors import ErrorKind, OstlerError
@@ -65,7 +65,7 @@ class AcpOpening(Dialog):
         for id, value in self.acp.options.items():
             if access != "full" and now.value(id) not in ("", value):
                 left = f"access {access}: {id} is {now.value(id)!r}"
-        return [Fail(Problem(kind="denied", message=f"{self.first.agent} left {left}"))] if left else []
+        return [Fail(Problem(kind="denied", message=f"{self.first.agent} left {left}", hint=LEFT))] if left else []
 
     def _unasked(self) -> list[Step]:
         """Nothing is known of its modes but their names: one that says that it does not ask keeps no access."""
@@ -111,7 +111,7 @@ class AcpOpening(Dialog):
     def _initialized(self, result: Record) -> list[Step]:
         agent, spoken = self.first.agent, result.get("protocolVersion")
         if spoken != PROTOCOL or isinstance(spoken, bool):
-            version = "no version" if spoken is None else f"version {spoken}"
+            version = "no version" if spoken is None else f"version {spoken!r:.50}"
             wrong = f"{agent} speaks {version} of ACP, ostler speaks version {PROTOCOL}"
             return [Fail(Problem(kind="unsupported", message=wrong, hint=f"Update {agent} or ostler"))]
         if self.acp.names and (name := text(table(result.get("agentInfo")).get("name"))) not in self.acp.names:
@@ -136,13 +136,15 @@ class AcpOpening(Dialog):
         if not self.first.resume:
             return [self._rpc.request("session/new", where)]
         if self.first.fork:
-            return [Fail(Problem(kind="unsupported", message=f"{agent} cannot fork a session over ACP"))]
+            forks = f"{agent} cannot fork a session over ACP"
+            return [Fail(Problem(kind="unsupported", message=forks, hint="Start a new session"))]
         self._session = self.acp.loads_as + (self.first.agent_session or "")
         if "resume" in table(self._abilities.get("sessionCapabilities")):
             return [self._rpc.request("session/resume", {"sessionId": self._session, **where})]
         if self._abilities.get("loadSession"):
             return [self._rpc.request("session/load", {"sessionId": self._session, **where})]
-        return [Fail(Problem(kind="unsupported", message=f"{agent} cannot resume a session over ACP"))]
+        resumes = f"{agent} cannot resume a session over ACP"
+        return [Fail(Problem(kind="unsupported", message=resumes, hint="Start a new session"))]
 
     def _servers(self) -> tuple[McpServer, ...]:
         return () if self.acp.mcp_by_flag else self.first.mcp

@@ -4,6 +4,7 @@ Pure, like all adapters: a dialog is told what came from the process and what pe
 steps. Whoever runs the process (work/dialogs.py) carries the steps out, in order.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -11,7 +12,7 @@ from msgspec import Struct
 
 from ostler.agents.adapter import Reader, Record
 from ostler.errors import OstlerError
-from ostler.words import Access, AnyEvent, Asked, Exit, Host, Launch, Offered, Problem, Raw, Turn, Verdict
+from ostler.words import Access, AnyEvent, Asked, Exit, Host, Launch, Notice, Offered, Problem, Raw, Turn, Verdict
 
 AnswerKind = Literal["allow_once", "allow_always", "reject_once", "reject_always", "cancelled"]
 CallName = Literal[
@@ -24,6 +25,13 @@ CallName = Literal[
     "terminal_release",
     "terminal_show",  # bytes of a terminal that is the agent's own: nothing is answered
 ]
+
+
+# How a record begins that somebody waits for: a request or an answer (JSON-RPC, claude's control protocol), an end.
+AWAITED = re.compile(
+    r'\s*\{\s*(?:(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:|"type"\s*:\s*"(?:result|control_)|"method"\s*:\s*"turn/completed")'
+)
+LEFT = "The next turn begins a new process. What needs more is run with a wider --access"
 
 
 # -- steps ------------------------------------------------------------------------------------------------
@@ -158,6 +166,14 @@ class Dialog:
     def read_noise(self, line: str) -> list[Step]:
         """A line of stdout that is no record: a banner, a stray print."""
         return [Tell([Raw(line=line)])] if line.strip() else []
+
+    def read_cut(self, head: str) -> list[Step]:
+        """A line that was too long to be kept, by its beginning. One that somebody waits for ends the dialog."""
+        told = Tell([Raw(line=head), Notice(code="line_cut", text="a line of output was too long and was cut")])
+        if not AWAITED.match(head):
+            return [told]
+        message = f"{self.first.agent} sent a message that is too long to be read"
+        return [told, Fail(Problem(kind="unsupported", message=message, hint="Ask for less at once"))]
 
     def offered(self) -> Offered:
         """What the agent offers, as far as it has told."""

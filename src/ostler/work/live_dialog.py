@@ -441,8 +441,7 @@ class LiveDialog:
     def _read(self, line: bytes, cut: bool) -> list[Step]:
         """An adapter that stumbles costs one record, never the dialog."""
         if cut:
-            what = Notice(code="line_cut", text="a line of output was too long and was cut")
-            return [Tell([Raw(line=line[:1000].decode("utf-8", "replace")), what])]
+            return self.dialog.read_cut(line[:1000].decode("utf-8", "replace"))
         try:
             record = decode(line)
             if isinstance(record, dict):

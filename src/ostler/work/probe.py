@@ -223,7 +223,8 @@ async def report(agent: Agent, environ: Mapping[str, str], settings: Settings, c
     found = None
     if prefix is not None:
         found = await ask(agent, prefix, environment.env, cache) if agent.one_shot else Probe(path=prefix[0])
-    problem = f"`{agent.binaries[0]}` is not on PATH" if found is None else found.problem or lacking(agent, found)
+    program = (chosen(settings, agent.name) or agent.binaries)[0]
+    problem = f"`{program}` is not on PATH" if found is None else found.problem or lacking(agent, found)
     return AgentReport(
         name=agent.name,
         title=agent.title,
