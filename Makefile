@@ -37,7 +37,7 @@ tables: $(VENV)/.ready
 	@$(BIN)/python docs/tables.py
 
 # The real CLIs, pinned, in a cache folder of their own; each test talks to a scripted model on loopback.
-test-real: $(VENV)/.ready $(CLIS)/.ready
+test-real: $(VENV)/.ready $(CLIS)/.ready $(CLIS)/acp-python/.ready
 	OSTLER_TEST_CLIS=$(CLIS) OSTLER_TEST_NODE=$(NODE)/bin $(PYTEST) -n 2 --dist loadgroup tests/real
 
 bench: $(VENV)/.ready
@@ -57,6 +57,15 @@ $(CLIS)/.ready: tests/real/clis/package.json tests/real/clis/package-lock.json |
 	mkdir -p $(CLIS)
 	cp tests/real/clis/package.json tests/real/clis/package-lock.json tests/real/clis/.npmrc $(CLIS)/
 	cd $(CLIS) && $(NPM) install --no-progress --loglevel=error
+	@touch $@
+
+# The source of the Python SDK of ACP: its example agents are in no wheel.
+$(CLIS)/acp-python/.ready: requirements.lock | $(VENV)/.ready
+	rm -rf $(@D) && mkdir -p $(@D)
+	sed -n '/^agent-client-protocol==/,/[^\\]$$/p' requirements.lock > $(@D)/wanted.txt
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes \
+	  --no-binary=agent-client-protocol --dest=$(@D) -r $(@D)/wanted.txt
+	tar -xzf $(@D)/agent_client_protocol-*.tar.gz -C $(@D) --strip-components=1
 	@touch $@
 
 $(PAGE): $(PAGE_SOURCES) web/node_modules/.ready
