@@ -164,6 +164,7 @@ async def test_a_turn_is_a_turn_of_ostler(peer: Peer, folder: Path) -> None:
     kinds = [u["sessionUpdate"] for u in peer.updates(session)]
     assert kinds == [
         "available_commands_update",
+        *("available_commands_update", "config_option_update"),  # what the agent offers
         *("agent_thought_chunk", "tool_call", "tool_call_update", "agent_message_chunk", "usage_update"),
         *("session_info_update", "config_option_update"),
     ]

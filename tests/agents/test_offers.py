@@ -8,6 +8,7 @@ from msgspec import structs
 
 from agents.acp_replayed import CAPTURES, HOST, Replay, dialog_of, opened, turn_of
 from agents.codex_played import Played
+from ostler.agents import AGENTS
 from ostler.agents.acp import AcpDialog
 from ostler.agents.acp_words import Acp
 from ostler.agents.claude import ClaudeDialog
@@ -143,6 +144,29 @@ def test_a_claude_that_leaves_the_modes_of_its_access_is_ended(access: Access, s
     dialog.prompt(turn_of())
     steps = dialog.read({"type": "system", "subtype": "status", "permissionMode": "bypassPermissions"})
     assert [step.problem.kind for step in steps if isinstance(step, Fail)] == (["denied"] if strays else [])
+
+
+# -- qwen -------------------------------------------------------------------------------------------
+
+
+def test_qwen_is_asked_for_its_models_and_tells_commands_in_its_first_turn() -> None:
+    dialog = AGENTS["qwen"].dialog.dialog(turn_of(access="write"), HOST)  # type: ignore[union-attr]
+    steps = answer(dialog, dialog.open(), {"capabilities": {"can_get_available_models": True}})
+    assert isinstance(steps[0], Ready)
+    assert answer(dialog, steps, {"models": [{"id": "qwen-9", "label": "Qwen 9"}]}) == []
+    dialog.prompt(turn_of())
+    init = {"type": "system", "subtype": "init", "session_id": "S", "model": "qwen-9", "permission_mode": "default"}
+    (told,) = offered(dialog.read({**init, "slash_commands": ["compress", 7, "init"]}))
+    assert told == Offered(
+        quiet=True,
+        commands=(Offer(id="compress"), Offer(id="init")),
+        models=(Offer(id="qwen-9", name="Qwen 9"),),
+        modes=(Offer(id="default"), Offer(id="plan")),
+        model="qwen-9",
+        mode="default",
+    )
+    assert refusal(dialog, "auto-edit")[0] == "denied"
+    assert refusal(dialog, "yolo")[0] == "bad_request"
 
 
 # -- codex ------------------------------------------------------------------------------------------

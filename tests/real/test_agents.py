@@ -67,11 +67,8 @@ async def test_a_conversation_that_the_cli_keeps_is_adopted(yard: Yard) -> None:
         assert first.last and first.last.ok, first.last
         await o.store.remove_session(first.id)
         adopted = await o.adopt(yard.agent)
-        if not AGENTS_BY_NAME[yard.agent].conversations:
-            assert adopted == []
-            return
         assert [(row.agent_session, row.folder) for row in adopted] == [(first.last.agent_session, str(yard.folder))]
-        assert "palomino" in adopted[0].title
+        assert "palomino" in adopted[0].title or not AGENTS_BY_NAME[yard.agent].conversations  # the model names it
         yard.model.requests.clear()
         again = await o.session(session=adopted[0].id)
         await _collect(again, "which word was it?")

@@ -13,18 +13,20 @@ from msgspec import structs
 
 from ostler.acp import options
 from ostler.acp.client import Client
-from ostler.acp.commands import COMMANDS, command_of
+from ostler.acp.commands import available, command_of
 from ostler.acp.errors import stop_of
 from ostler.acp.options import Choices, config_options
 from ostler.acp.permissions import Permissions
 from ostler.acp.prompts import Wanted, read_prompt
+from ostler.acp.servers import handed_on, left_out
 from ostler.acp.updates import Look, Update, Updates, merged, usage_of
 from ostler.acp.wire import Wire
 from ostler.agents import AGENTS, Agent
 from ostler.errors import OstlerError
 from ostler.store.files import private_folder, session_folder, write_private
-from ostler.words import Attachment, Session, Transport
+from ostler.words import Attachment, McpServer, Offer, Offered, Session, Transport
 from ostler.work import LiveSession, Ostler
+from ostler.work.offers import command_in
 from ostler.work.prepare import server_of
 from ostler.work.probe import chosen, find
 from ostler.work.sessions import choose
@@ -38,6 +40,8 @@ class OpenSession:
 
     def __init__(self, ostler: Ostler, live: LiveSession, client: Client, wire: Wire) -> None:
         self.ostler, self.live, self.client, self.wire = ostler, live, client, wire
+        self.servers: tuple[McpServer, ...] = ()  # MCP servers of the client, as it last opened the session
+        self._offered = ostler.offered(live.id)  # what the agent has, as far as it told
         self._busy = False
         self._cancelled = asyncio.Event()  # of the turn that runs
         self._ready = asyncio.Event()  # its history has been told
@@ -93,17 +97,22 @@ class OpenSession:
     async def _turn(self, wanted: Wanted) -> dict[str, Any]:
         attachments = await asyncio.to_thread(self._attachments, wanted)
         transport: Transport = "dialog" if self.agent.dialog is not None else "pipe"
+        command = bool(command_in(wanted.prompt, self._offered))
         first, updates = self.row.turns == 0, None
         nudge = asyncio.create_task(self._cancel_when_wished())
         permissions: Permissions | None = None
         try:
-            events = self.live.run(wanted.prompt, attachments=attachments, transport=transport)
+            events = self.live.run(
+                wanted.prompt, attachments=attachments, transport=transport, command=command, mcp=self._servers()
+            )
             async with aclosing(events):
                 async for event in events:
                     if updates is None:
                         updates = Updates(self.look(), event.turn)
                         permissions = Permissions(self.ostler, self.wire, self.id, updates, self.cancel)
                     assert permissions is not None
+                    if isinstance(event, Offered):
+                        await self._offers(event)
                     for update in updates.of(event):
                         await self.tell(update)
                     permissions.hear(event)
@@ -119,6 +128,14 @@ class OpenSession:
         # Who cancels wants to hear just that, also of a turn that failed or was done in the same moment.
         stop = "cancelled" if self._cancelled.is_set() else stop_of(self.live.last)
         return {"stopReason": stop, **({"usage": usage_of(usage)} if usage else {})}
+
+    async def _offers(self, offered: Offered) -> None:
+        """Commands and models that have become known, or are others than before."""
+        before, self._offered = self._offered, offered
+        if before is None or before.commands != offered.commands:
+            await self.tell_commands()
+        if before is None or before.models != offered.models:
+            await self._tell_options()
 
     async def _cancel_when_wished(self) -> None:
         """A turn can be cancelled once it has begun: until then, and until it ends, the wish is repeated."""
@@ -157,7 +174,20 @@ class OpenSession:
         return {"stopReason": "end_turn"}
 
     async def tell_commands(self) -> None:
-        await self.tell({"sessionUpdate": "available_commands_update", "availableCommands": COMMANDS})
+        await self.tell({"sessionUpdate": "available_commands_update", "availableCommands": available(self._offered)})
+
+    def _servers(self) -> list[McpServer | str]:
+        """Those of the client that are handed on, and those of the profile."""
+        handed = handed_on(self.servers, self.agent, self.row.access)
+        profile = self.ostler.settings.profiles.get(self.row.profile or "")
+        own = [name for name in (profile.mcp if profile else ()) if name not in {server.name for server in handed}]
+        return [*handed, *own]
+
+    async def tell_servers(self) -> None:
+        """Names the MCP servers that the next turn goes without, where the client can show that."""
+        notice = left_out(self.servers, self.agent, self.row.access)
+        if notice and self.client.notices:
+            await self.tell(notice)
 
     # -- choices
 
@@ -183,6 +213,7 @@ class OpenSession:
         await self._change(access=options.access_of(value, self.choices()))
         await self.tell({"sessionUpdate": "current_mode_update", "currentModeId": self.row.access})
         await self._tell_options()
+        await self.tell_servers()
 
     async def set_model(self, value: Any) -> None:
         await self._change(model=options.model_of(value))
@@ -203,6 +234,7 @@ class OpenSession:
             agent=choice.agent, model=choice.model, profile=choice.profile, served_by=server.name, access=access
         )
         await self._tell_options()
+        await self.tell_servers()
 
     async def set_option(self, id: Any, value: Any) -> dict[str, Any]:
         setters = {"mode": self.set_access, "model": self.set_model, "agent": self.set_agent}
@@ -233,12 +265,14 @@ class OpenSession:
         }
         return {**there, **{name: p.description or name for name, p in settings.profiles.items()}}
 
-    def _models(self) -> list[str]:
-        """Names that are known to mean something to this agent."""
+    def _models(self) -> list[Offer]:
+        """Those that the agent offers, and other names that are known to mean something to it."""
         settings, row = self.ostler.settings, self.row
         named = [model for model, agent in settings.models.items() if agent == row.agent and not set("*?[") & {*model}]
         profiles = [p.model for p in settings.profiles.values() if p.model and p.agent in ("", row.agent)]
-        return list(dict.fromkeys(model for model in (row.model, *named, *profiles) if model))
+        offered = {offer.id: offer for offer in (self._offered.models if self._offered else ())}
+        known = dict.fromkeys((row.model, *offered, *named, *profiles))
+        return [offered.get(model, Offer(id=model)) for model in known if model and options.is_model(model)]
 
     # -- history
 

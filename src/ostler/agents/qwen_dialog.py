@@ -14,12 +14,19 @@ from ostler.agents.values import table, text
 from ostler.words import Access, Answered, Asked, Denial, Exit, Host, Launch, Notice, Problem, Turn
 
 PromptOf = Callable[[Turn], tuple[str, tuple[str, ...]]]
+# `auto-edit` asks for no edit, and only what it asks for is kept to the folder.
+MODES: dict[Access, tuple[str, ...]] = {
+    "read": ("default", "plan"),
+    "write": ("default", "plan"),
+    "full": ("default", "plan", "auto-edit"),
+}
 
 
 class QwenDialog(StreamDialog):
     """It knows no rules for a session: what is allowed for good is kept here."""
 
     prompt_of: PromptOf
+    modes = MODES
 
     def __init__(self, turn: Turn, host: Host) -> None:
         super().__init__(turn, host)

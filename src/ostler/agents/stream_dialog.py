@@ -8,6 +8,7 @@ from msgspec import structs
 
 from ostler.agents.adapter import Reader, Record, literal, title_of, with_attachments
 from ostler.agents.dialog import (
+    LEFT,
     AnswerKind,
     Ask,
     Dialog,
@@ -21,11 +22,11 @@ from ostler.agents.dialog import (
 )
 from ostler.agents.offers import listed, offers
 from ostler.agents.proposals import proposed
-from ostler.agents.values import table, tables, text
+from ostler.agents.values import items, table, tables, text
 from ostler.errors import ErrorKind, OstlerError
 from ostler.words import Asked, AskOption, Host, Notice, Offered, Problem, Turn
 
-MODE = "set_permission_mode"
+MODE, MODELS = "set_permission_mode", "get_available_models"
 ONCE = AskOption(id="allow_once", name="Allow", kind="allow_once")
 ALWAYS = AskOption(id="allow_always", name="Allow for this session", kind="allow_always")
 REJECT = AskOption(id="reject_once", name="Deny", kind="reject_once")
@@ -125,8 +126,16 @@ class StreamDialog(Dialog):
     def _done(self, wanted: str, told: dict[str, Any]) -> list[Step]:
         if wanted == "initialize":
             self._mode = text(told.get("current_permission_mode"))
-            self._offered = self._offers_of(told)
-            return [Ready(agent_session=text(told.get("session_id")) or None)]
+            self._offered = Offered(
+                quiet=True,
+                commands=offers(told.get("commands"), "name", ""),
+                models=offers(told.get("models"), "value", "displayName"),
+            )
+            ready = Ready(agent_session=text(told.get("session_id")) or None)
+            asked = table(told.get("capabilities")).get("can_get_available_models") is True
+            return [ready, self._request(MODELS)] if asked else [ready]
+        if wanted == MODELS:
+            self._offered = structs.replace(self._offered, models=offers(told.get("models"), "id", "label"))
         if wanted != MODE:
             return []
         self._mode = text(told.get("mode")) or self._mode
@@ -151,23 +160,16 @@ class StreamDialog(Dialog):
         modes = listed((mode, "", "") for mode in within)
         return structs.replace(self._offered, modes=modes, mode=self._mode if modes else "")
 
-    def _offers_of(self, told: dict[str, Any]) -> Offered:
-        """Of the answer to `initialize`."""
-        return Offered(
-            quiet=True,
-            commands=offers(told.get("commands"), "name", ""),
-            models=offers(told.get("models"), "value", "displayName"),
-        )
-
     def _of_itself(self, record: Record) -> list[Step]:
-        """The mode and the model that hold now."""
-        self._mode = text(record.get("permissionMode")) or self._mode
+        """The mode and the model that hold now, and commands where it told none before."""
+        self._mode = text(record.get("permissionMode")) or text(record.get("permission_mode")) or self._mode
         if record.get("subtype") == "init":
-            self._offered = structs.replace(self._offered, model=text(record.get("model")))
+            commands = self._offered.commands or listed((name, "", "") for name in items(record.get("slash_commands")))
+            self._offered = structs.replace(self._offered, model=text(record.get("model")), commands=commands)
         within = self.modes.get(self.first.access, ())
         if within and self.first.access != "full" and self._mode not in ("", *within):
             left = f"{self.first.agent} left the modes of access {self.first.access} for {self._mode!r}"
-            return [Fail(Problem(kind="denied", message=left))]
+            return [Fail(Problem(kind="denied", message=left, hint=LEFT))]
         return self.offers() if self._running else []
 
     def _asked(self, id: str, request: dict[str, Any]) -> list[Step]:

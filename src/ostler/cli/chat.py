@@ -10,31 +10,37 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ostler.cli import complain
-from ostler.cli.asking import refuse_together
+from ostler.cli.asking import refuse_together, servers_of
+from ostler.cli.chat_lines import piped_lines, typed_lines
 from ostler.cli.run import asking
 from ostler.cli.sessions import complete_session
 from ostler.errors import OstlerError
+from ostler.words import Offer, Offered
 
 if TYPE_CHECKING:
     from ostler.settings import Settings
     from ostler.work import LiveSession, Ostler
 
 Result = TypeVar("Result")
-PROMPT = "> "
+ACCESSES = ("read", "write", "full")
 HELP = """\
-/model NAME                another model from the next prompt on
+/model [NAME]              another model from the next prompt on; alone: those that there are
+/mode [NAME]               another mode of the agent, within the access; alone: those that there are
 /access read|write|full    another access: a new process goes on with the conversation
 /steer TEXT                tell the running turn more, where the agent can
+/commands                  what the agent itself takes after a /
 /help                      this
 /exit                      leave (also Ctrl-D, or Ctrl-C twice)
 //TEXT                     a prompt that begins with /"""
+
+OWN = ("/access", "/commands", "/exit", "/help", "/mode", "/model", "/quit", "/steer")
 
 
 @click.command(short_help="Keep talking with a coding agent.")
@@ -45,6 +51,7 @@ HELP = """\
 @click.option("-n", "--name", metavar="NAME", help="Give the new session a name.")
 @click.option("-m", "--model", metavar="MODEL", help="The model, by the agent's own name for it.")
 @click.option("-a", "--access", type=click.Choice(["read", "write", "full"]), help="What it may do (default: read).")
+@click.option("--mcp", multiple=True, metavar="NAME|FILE", help="Give it an MCP server. May be repeated.")
 @click.option("-v", "--verbose", is_flag=True, help="Show everything: whole thoughts, tool output, raw records.")
 def chat(agent: str | None, verbose: bool, **options: Any) -> int:
     """Keep talking with a coding agent: one process serves all turns, and asks before it acts.
@@ -82,18 +89,19 @@ def _converse(talk: "Chat", beside: "Beside") -> int:
     lines = typed_lines(talk) if sys.stdin.isatty() else piped_lines()
     code = 0
     for line in lines:
-        if line.startswith("/") and not line.startswith("//"):
-            if not talk.obey(line, beside):
+        command = talk.is_command(line)
+        if line.startswith("/") and not line.startswith("//") and not command:
+            if not talk.obey(line):
                 break
             continue
         prompt = line.removeprefix("/") if line.startswith("//") else line
-        code = _turn(talk, beside, prompt) or code
+        code = _turn(talk, beside, prompt, command) or code
     return 0 if sys.stdin.isatty() else code
 
 
-def _turn(talk: "Chat", beside: "Beside", prompt: str) -> int:
+def _turn(talk: "Chat", beside: "Beside", prompt: str, command: bool) -> int:
     try:
-        return beside.wait(talk.turn(prompt), talk.interrupt)
+        return beside.wait(talk.turn(prompt, command), talk.interrupt)
     except OstlerError as error:
         return complain(str(error), error.exit_code)
 
@@ -104,7 +112,8 @@ class Chat:
     def __init__(self, ostler: "Ostler", session: "LiveSession", verbose: bool, wishes: dict[str, Any]) -> None:
         self.ostler, self.session = ostler, session
         self.waiting: list[str] = []  # lines that were typed while a turn ran
-        self._verbose, self._wishes = verbose, wishes
+        self.offered = ostler.offered(session.id)  # what the agent has, as far as it told
+        self._verbose, self._wishes = verbose, {"mode": None, **wishes}
 
     @classmethod
     async def open(cls, settings: "Settings", agent: str | None, verbose: bool, options: dict[str, Any]) -> "Chat":
@@ -113,6 +122,7 @@ class Chat:
         from ostler.agents import AGENTS
         from ostler.work.prepare import server_of
 
+        mcp = servers_of(options["mcp"], settings)
         o = ostler.open(settings, role="chat")
         await o.__aenter__()
         try:
@@ -134,12 +144,12 @@ class Chat:
         except BaseException:
             await o.__aexit__(None, None, None)
             raise
-        return cls(o, session, verbose, wishes)
+        return cls(o, session, verbose, {**wishes, "mcp": mcp})
 
     async def close(self) -> None:
         await self.ostler.__aexit__(None, None, None)
 
-    async def turn(self, prompt: str) -> int:
+    async def turn(self, prompt: str, command: bool = False) -> int:
         """Runs one turn under a view; its exit code."""
         from ostler.cli.live import choose_view
         from ostler.cli.turns import exit_code
@@ -148,9 +158,11 @@ class Chat:
         shown = choose_view(verbose=self._verbose, access=access, hint=_HINT, talking=True)
         view = asking(self.ostler, self.session, shown, self._typed)
         view.begin(self.session.row.agent)
+        run = self.session.run(prompt, transport="dialog", command=command, **self._wishes)
         try:
-            async with contextlib.aclosing(self.session.run(prompt, transport="dialog", **self._wishes)) as events:
+            async with contextlib.aclosing(run) as events:
                 async for event in events:
+                    self.offered = event if isinstance(event, Offered) else self.offered
                     view.show(event)
         finally:
             view.stop()
@@ -162,7 +174,22 @@ class Chat:
     def interrupt(self) -> None:
         self.ostler.cancel_all()
 
-    def obey(self, line: str, beside: "Beside") -> bool:
+    def is_command(self, line: str) -> bool:
+        """Whether the agent itself takes this line as a command; ostler's own come first."""
+        from ostler.work.offers import command_in
+
+        return line.partition(" ")[0] not in OWN and command_in(line, self.offered) != ""
+
+    def completions(self, line: str) -> list[str]:
+        """The whole lines that this one may become."""
+        offered = self.offered or Offered()
+        known = [f"/access {access}" for access in ACCESSES]
+        known += [f"/model {offer.id}" for offer in offered.models] + [f"/mode {offer.id}" for offer in offered.modes]
+        if " " not in line:
+            known = [*OWN, *(f"/{offer.id}" for offer in offered.commands if f"/{offer.id}" not in OWN)]
+        return [each for each in known if line.startswith("/") and each.startswith(line)]
+
+    def obey(self, line: str) -> bool:
         """Carries out a command; False: it was the one that leaves."""
         name, _, rest = line.partition(" ")
         rest = rest.strip()
@@ -171,19 +198,39 @@ class Chat:
                 return False
             case "/help":
                 click.echo(HELP)
-            case "/model" if rest:
-                self._wishes["model"] = rest
-                click.echo(f"model {rest}, from the next prompt on")
-            case "/access" if rest in ("read", "write", "full"):
-                self._wishes["access"] = rest
+            case "/commands":
+                self._list("commands")
+            case "/model" | "/mode" if rest:
+                self._wishes[name[1:]] = rest
+                click.echo(f"{name[1:]} {rest}, from the next prompt on")
+            case "/model" | "/mode":
+                self._list(f"{name[1:]}s")
+            case "/access" if rest in ACCESSES:
+                self._wishes |= {"access": rest, "mode": None}  # a new process begins with the mode of its access
                 click.echo(f"access {rest}, from the next prompt on")
             case "/steer" if rest:
                 complain("no turn runs: send it as a prompt", 0)
-            case "/model" | "/access" | "/steer":
+            case "/access" | "/steer":
                 complain(f"{name} what? /help", 0)
             case _:
                 complain(f"there is no command {name}: /help. As a prompt: /{line}", 0)
         return True
+
+    def _list(self, what: str) -> None:
+        """Commands, models or modes; the one that holds is marked."""
+        from ostler.terminal.safe import one_line
+        from ostler.work.lines import columns
+
+        if self.offered is None:
+            complain(f"the agent tells its {what} with its first turn", 0)
+            return
+        now = {"models": self.offered.model, "modes": self.offered.mode}.get(what)
+        found: tuple[Offer, ...] = getattr(self.offered, what)
+        rows = [("*" if each.id == now else " ", one_line(each.id), one_line(each.description)) for each in found]
+        for line in columns(rows):
+            click.echo(line)
+        if not rows:
+            click.echo(f"the agent tells of no {what}")
 
     def _typed(self, line: str) -> None:
         """A line that came while a turn runs: words for it, or the next prompt."""
@@ -201,67 +248,6 @@ class Chat:
 
 
 _HINT = "ctrl-c interrupts"
-
-
-# -- lines ------------------------------------------------------------------------------------------
-
-
-def piped_lines() -> Iterator[str]:
-    """Each line of stdin that is not empty."""
-    for data in sys.stdin.buffer:
-        if line := data.decode(errors="replace").strip():
-            yield line
-
-
-def typed_lines(talk: Chat) -> Iterator[str]:
-    """Lines with editing and history, until Ctrl-D or a second Ctrl-C."""
-    click.echo(f"session {talk.session.row.name or talk.session.id} · /help, ctrl-d leaves", err=True)
-    remember = _history(talk)
-    left = False
-    while True:
-        if talk.waiting:
-            line = talk.waiting.pop(0)
-        else:
-            try:
-                line = input(PROMPT).strip()
-            except EOFError:
-                break
-            except KeyboardInterrupt:
-                if left:
-                    break
-                click.echo()
-                left = True
-                click.echo("ctrl-c again leaves", err=True)
-                continue
-        left = False
-        if line:
-            remember(line)
-            yield line
-    click.echo()
-
-
-def _history(talk: Chat) -> Callable[[str], None]:
-    """Loads what was typed before; what remembers a line, without the secrets that are known."""
-    try:
-        import readline
-    except ImportError:  # a Python without it: no editing, no history
-        return lambda line: None
-    from ostler.store import Redactor
-    from ostler.work.environment import secrets
-
-    path = os.path.join(talk.ostler.settings.home, "chat_history")
-    redactor = Redactor(secrets(os.environ, {}, talk.ostler.settings.redact))
-    with contextlib.suppress(OSError):
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))
-        readline.read_history_file(path)
-    readline.set_auto_history(False)
-
-    def remember(line: str) -> None:
-        readline.add_history(redactor.text(line))
-        with contextlib.suppress(OSError):
-            readline.append_history_file(1, path)
-
-    return remember
 
 
 # -- a loop beside the person -----------------------------------------------------------------------

@@ -16,6 +16,7 @@ from ostler.cli.asking import (
     read_prompt,
     read_text,
     refuse_together,
+    servers_of,
     who_and_prompt,
 )
 from ostler.errors import OstlerError
@@ -67,10 +68,12 @@ def _complete_session(ctx: click.Context, param: click.Parameter, incomplete: st
 @click.option("--allow-tool", multiple=True, metavar="TOOL", help="Allow only these tools. May be repeated.")
 @click.option("--deny-tool", multiple=True, metavar="TOOL", help="Deny this tool. May be repeated.")
 @click.option("--env", multiple=True, metavar="NAME[=VALUE]", help="Give it a variable. May be repeated.")
+@click.option("--mcp", multiple=True, metavar="NAME|FILE", help="Give it an MCP server. May be repeated.")
 @click.option("--timeout", callback=duration, metavar="TIME", help="End the turn after this time: 90, 5m, 1h.")
 @click.option("--idle-timeout", callback=duration, metavar="TIME", help="End it after this long a silence.")
 @click.option("--max-cost", callback=dollars, metavar="DOLLARS", help="End it when it has cost more than this.")
 @click.option("--fallback", multiple=True, metavar="AGENT", help="Who takes over if the agent cannot start.")
+@click.option("--mode", metavar="MODE", help="A mode of the agent's own, with --dialog: plan, …")
 @click.option("--dialog/--no-dialog", help="In a dialog: it asks before it acts, here or wherever you answer.")
 @click.option("--wait", is_flag=True, help="If the session is busy, wait for it.")
 @click.option("--record", metavar="FILE", help="Record the agent's output, to be replayed by `script`.")
@@ -100,6 +103,7 @@ def run(**options: Any) -> int:
     if prompt is None:
         prompt = read_prompt()
     turn = _turn_options(options)
+    turn["mcp"] = servers_of(options["mcp"], settings)
     for name in options["fallback"]:
         agent_for(name, settings.models)  # raises not_found now, not when it is needed
     return asyncio.run(_run(settings, who, prompt, turn, options))
@@ -123,7 +127,7 @@ def _check(options: dict[str, Any]) -> None:
     both = set(options["allow_tool"]) & set(options["deny_tool"])
     if both:
         raise click.UsageError(f"the tool {min(both)} is both allowed and denied")
-    for name in ("session", "name", "agent_session", "model", "folder", "system"):
+    for name in ("session", "name", "agent_session", "model", "folder", "system", "mode"):
         if options[name] is not None and not options[name].strip():
             raise click.UsageError(f"--{name.replace('_', '-')} is empty")
 
@@ -180,6 +184,7 @@ def _turn_options(options: dict[str, Any]) -> dict[str, Any]:
         "fallback": options["fallback"] or None,
         "wait": options["wait"],
         "transport": "dialog" if options["dialog"] else "pipe",
+        "mode": options["mode"],
     }
 
 

@@ -23,6 +23,7 @@ from ostler.store.once import Once
 from ostler.words import Access, Attachment, Envelope, Limits, Session, TurnRow
 from ostler.work import Ostler
 from ostler.work.begin import begin
+from ostler.work.servers import servers_of
 from ostler.work.wishes import Wishes
 
 # What we write ourselves, and know to be text; all else is downloaded as bytes.
@@ -56,7 +57,9 @@ class AttachmentWish(Body, frozen=True, kw_only=True):
 class NewTurn(Body, frozen=True, kw_only=True):
     """`wait`: a busy session queues it. `command`: the prompt is a slash command of the agent, not text.
 
-    `transport`: in a `dialog` the agent can ask before it acts, and somebody answers.
+    `transport`: in a `dialog` the agent can ask before it acts, and somebody answers. `mode`: one of the
+    agent's own in a dialog; it never widens the access. `mcp`: names of MCP servers of
+    the server's settings, which alone say what is run.
     """
 
     prompt: Annotated[str, Meta(min_length=1)]
@@ -69,6 +72,8 @@ class NewTurn(Body, frozen=True, kw_only=True):
     wait: bool = False
     command: bool = False
     transport: Literal["pipe", "dialog"] = "pipe"
+    mode: Name | None = None
+    mcp: Annotated[tuple[Name, ...], Meta(max_length=100)] | None = None
 
 
 class TurnList(Struct, frozen=True, kw_only=True):
@@ -134,6 +139,8 @@ async def start_turn(
         limits=_limits(data.limits, ostler.settings, live.row),
         command=data.command,
         transport=data.transport,
+        mode=data.mode,
+        mcp=servers_of(data.mcp, ostler.settings) if data.mcp is not None else None,
     )
     once = Once(key=idempotency_key, digest=_digest(data)) if idempotency_key is not None else None
     begun = await begin(live, wishes, wait=data.wait, once=once)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 from msgspec import structs
 
-from ostler.agents import AGENTS, any_acp
+from ostler.agents import AGENTS, Agent, Conversation, any_acp
 from ostler.errors import OstlerError
 from ostler.process import Size, Warden, raise_fd_limit
 from ostler.settings import Settings
@@ -27,13 +27,14 @@ from ostler.words import (
     Envelope,
     Launch,
     Limits,
+    Offered,
     Outcome,
     Problem,
     Session,
     Turn,
     TurnRow,
 )
-from ostler.work.adopt import found
+from ostler.work.adopt import found, listed, lists
 from ostler.work.asks import Answer
 from ostler.work.call_terminals import CallTerminals
 from ostler.work.carry import Attempt, Stop
@@ -42,7 +43,7 @@ from ostler.work.command import COMMAND
 from ostler.work.dialogs import Dialogs
 from ostler.work.environment import secrets
 from ostler.work.owner import OwnerDesk, Request, alive, ask_owner, end_orphaned_turns, end_unwatched
-from ostler.work.prepare import NotesCache, Setup, check_folder
+from ostler.work.prepare import NotesCache, Setup, check_folder, server_of
 from ostler.work.probe import AgentReport, report
 from ostler.work.sessions import LiveSession, Prepared, choose, expires, new_session_id
 from ostler.work.turn import TurnRun
@@ -222,6 +223,11 @@ class Ostler:
     def events(self, session_id: str, after: int = 0) -> list[AnyEvent]:
         return self.store.events(session_id, after=after)
 
+    def offered(self, session_id: str) -> Offered | None:
+        """What the session's agent has, as its dialog last told. None: no dialog of it has told yet."""
+        event = self.store.last_event(session_id, "offered")
+        return event if isinstance(event, Offered) else None
+
     async def follow(self, session_id: str, after: int = 0, forever: bool = False) -> AsyncIterator[AnyEvent]:
         """A session's events, whoever writes them, until it is idle (or for ever)."""
         while True:
@@ -335,13 +341,19 @@ class Ostler:
         await self.store.remove_session(row.id)
         return row
 
-    async def adopt(self, agent_name: str) -> list[Session]:
-        """Makes sessions of the conversations that a CLI already keeps; those known are left alone."""
+    async def adopt(self, agent_name: str, folder: str | None = None) -> list[Session]:
+        """Makes sessions of the conversations that a CLI already keeps; those known are left alone.
+
+        Of one folder, if that is given. Raises OstlerError where the agent has to be asked, and cannot tell.
+        """
         agent = AGENTS[choose(self.settings, agent_name).agent]
+        where = check_folder(folder) if folder is not None else None
         known = {row.agent_session for row in self.store.sessions()}
         adopted = []
-        for conversation in found(agent, Path(self.setup.home)):
+        for conversation in await self._conversations(agent, where):
             if conversation.id in known or not os.path.isdir(conversation.folder):
+                continue
+            if where not in (None, os.path.realpath(conversation.folder)):
                 continue
             row = self.new_row(
                 agent=agent.name,
@@ -354,6 +366,11 @@ class Ostler:
             await self.store.add_session(row)
             adopted.append(row)
         return adopted
+
+    async def _conversations(self, agent: Agent, folder: str | None) -> Sequence[Conversation]:
+        if lists(agent) and server_of(self.setup, agent) is agent:
+            return await listed(self.setup, agent, await self.warden(), folder)
+        return found(agent, Path(self.setup.home))
 
     async def doctor(self, names: Sequence[str] | None = None) -> list[AgentReport]:
         """What is installed, logged in and able, without a network call."""

@@ -8,13 +8,13 @@ from msgspec import Struct, structs
 
 from ostler.agents import AGENTS, Agent, decode
 from ostler.agents.adapter import confirm
-from ostler.agents.dialog import DialogFace
+from ostler.agents.dialog import Dialog, DialogFace
 from ostler.errors import OstlerError
 from ostler.settings import Settings
 from ostler.store import Redactor, Store
 from ostler.store.files import private_folder, session_folder
 from ostler.words import Host, Turn
-from ostler.work import attachments, schema
+from ostler.work import attachments, schema, servers
 from ostler.work.carry import Attempt
 from ostler.work.environment import child_environment, secrets
 from ostler.work.probe import Probe, chosen, find, on_path, probe
@@ -51,6 +51,7 @@ async def prepare(setup: Setup, turn: Turn) -> Attempt:
     server = server_of(setup, AGENTS[turn.agent])
     told = _checked(turn, server)
     _check_promise(setup, turn, server)
+    told = structs.replace(told, mcp=servers.ready(turn, server, setup.environ.get("PATH", os.defpath)))
     prefix, found = await _binary(setup, server)
     host = Host(
         executable=prefix[-1],
@@ -84,10 +85,28 @@ async def prepare(setup: Setup, turn: Turn) -> Attempt:
         env=environment.env,
         served_by=server.name,
         records_of=recorded.name,
-        redactor=Redactor(secrets(setup.environ, environment.env, (*server.keys, *setup.settings.redact))),
+        redactor=Redactor(
+            {
+                *secrets(setup.environ, environment.env, (*server.keys, *setup.settings.redact)),
+                *servers.secrets(turn.mcp),
+            }
+        ),
         told=told,
-        dialog=face.dialog(told, host) if face else None,
+        dialog=_dialog(face, told, host),
     )
+
+
+def _dialog(face: DialogFace | None, turn: Turn, host: Host) -> Dialog | None:
+    """The agent's side of the talk, where the turn is one. Raises for a mode that can be known not to work."""
+    if face is None and turn.mode is not None:
+        message = f"a mode is set in a dialog; a turn of its own has the mode of its --access {turn.access}"
+        raise OstlerError("unsupported", message, 'Use --dialog, or transport="dialog"')
+    if face is None:
+        return None
+    dialog = face.dialog(turn, host)
+    if turn.mode is not None:
+        dialog.check_mode(turn.mode)
+    return dialog
 
 
 def _face(agent: Agent, turn: Turn) -> DialogFace | None:

@@ -21,6 +21,7 @@ from ostler.work.carry import Attempt
 from ostler.work.environment import secrets as secret_values
 from ostler.work.preflight import check_resume
 from ostler.work.prepare import check_prompt, prepare, server_of
+from ostler.work.servers import Wanted, servers_of
 from ostler.work.turn import TurnRun, name_and_model, new_row
 from ostler.work.wishes import Wishes, conversation_of, turn_of
 
@@ -103,6 +104,8 @@ class LiveSession:
         wait: bool = False,
         record: Recording | None = None,
         transport: Transport | None = None,
+        mode: str | None = None,
+        mcp: Sequence[Wanted] | None = None,
     ) -> AsyncGenerator[AnyEvent, None]:
         """Runs one turn and yields its events; the last is `ended`, then `self.last` is its envelope.
 
@@ -125,6 +128,8 @@ class LiveSession:
             fallback=fallback,
             command=command,
             transport=transport,
+            mode=mode,
+            mcp=servers_of(mcp, self.ostler.settings) if mcp is not None else None,
         )
         prepared = await self.prepare(wishes)
         events = self.carry(prepared, wait=wait, record=record)
