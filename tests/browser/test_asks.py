@@ -71,7 +71,7 @@ def test_an_ask_is_shown_in_full_and_allowed(visit: Callable[..., Reader]) -> No
     assert asked.card.get_by_role("button").all_text_contents() == [
         "Allow A",
         "Deny D",
-        "Deny and say why",
+        "Say why",
         "Allow for this session",
     ]
     row = asked.page.locator(f".session[href*='{asked.session}']")
@@ -99,13 +99,13 @@ def test_what_is_denied_does_not_run(visit: Callable[..., Reader]) -> None:
 
 def test_a_denial_may_say_why(visit: Callable[..., Reader]) -> None:
     asked = Asked(visit(), asking("reason.txt"))
-    asked.button("Deny and say why").click()
+    asked.button("Say why").click()
     field = asked.card.get_by_label("Why it is denied")
     expect(field).to_be_focused()
     field.press("Escape")
     expect(field).to_have_count(0)
     expect(asked.card).to_be_focused()
-    asked.button("Deny and say why").click()
+    asked.button("Say why").click()
     field.fill("use the dad database")  # its letters are no keys of the card
     with asked.page.expect_request("**/answer") as sent:
         field.press("Enter")
@@ -128,7 +128,7 @@ def test_a_diff_is_shown_and_only_what_is_offered(visit: Callable[..., Reader]) 
     asked = Asked(visit(), asking("diff.txt", **EDIT, options=["allow_once", "reject_once"], then=[]))
     expect(asked.card).to_contain_text("claude asks to edit a file")
     expect(asked.card.locator(".diff .add")).to_contain_text("await spend()")
-    assert asked.card.get_by_role("button").all_text_contents() == ["Allow A", "Deny D", "Deny and say why"]
+    assert asked.card.get_by_role("button").all_text_contents() == ["Allow A", "Deny D", "Say why"]
     asked.button("Deny").click()
     asked.ended()
 

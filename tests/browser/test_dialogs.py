@@ -55,7 +55,10 @@ def test_a_tool_call_leads_to_its_terminal(visit: Callable[..., Reader], acp_ser
     asked.button("Allow").click()
     chip = asked.page.locator(".tool .to-term.live")
     expect(chip).to_have_attribute("aria-label", "Terminal sh, live")
+    expect(asked.page.locator(".p-journal .chip", has_text="dialog")).to_have_count(1)
     expect(asked.page.get_by_role("button", name="Steer")).to_have_count(0)  # it cannot be told more
+    row = asked.page.locator(f".session[href*='{asked.session}']")
+    expect(row.locator(".now")).to_contain_text("oats")  # it no longer asks
     asked.page.get_by_role("tab", name="turn 1").click()
     chip.focus()
     chip.press("Enter")
@@ -74,7 +77,7 @@ def test_a_tool_call_leads_to_its_terminal(visit: Callable[..., Reader], acp_ser
 
 def test_the_time_line_has_the_asks(visit: Callable[..., Reader]) -> None:
     asked = Asked(visit(), asking("one.txt") + asking("two.txt") + asking("three.txt"))
-    marks = asked.page.locator(".reel:visible .track i.ask")
+    marks = asked.page.locator(".reel:visible .track i[data-kind=ask]")
     for number, (option, outcome) in enumerate((("Allow", "allowed"), ("Deny", "denied"))):
         expect(marks).to_have_count(number + 1)
         expect(marks.nth(number)).to_have_attribute("data-outcome", "open")
@@ -86,6 +89,6 @@ def test_the_time_line_has_the_asks(visit: Callable[..., Reader]) -> None:
     expect(marks).to_have_count(3)
     terminal = asked.page.locator(".terminal-view:not([hidden]) .term").first.get_attribute("data-terminal")
     asked.page.goto(f"{asked.reader.server.url}/#/t/{terminal}")
-    expect(asked.page.locator(".full-view .track i.ask")).to_have_count(3)
+    expect(asked.page.locator(".full-view .track i[data-kind=ask]")).to_have_count(3)
     asked.reader.call("POST", f"/api/turns/{asked.turn()['id']}/cancel", {})
     expect(marks.nth(2)).to_have_attribute("data-outcome", "dropped")

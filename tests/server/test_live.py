@@ -14,6 +14,7 @@ from ostler.server.board import Board
 from ostler.server.doing import LONGEST, LastWords, one_line
 from ostler.words import (
     EVENT_ENCODER,
+    Answered,
     Asked,
     Ended,
     Limited,
@@ -274,6 +275,12 @@ def test_the_last_tool_or_the_last_words() -> None:
     assert doing(TextDelta(text="one\ntwo "), TextDelta(text="three")) == "two three"
     assert doing(tool, Limited(message="try again soon")) == "try again soon"
     assert doing(Asked(id="1", tool="Bash")) == "asks whether it may use Bash"
+    answered = Answered(id="1", option="allow_once", by="you")
+    assert doing(tool, Asked(id="1", tool="Bash"), answered) == "make test"
+    assert (
+        doing(tool, Asked(id="1", tool="Bash"), answered, Asked(id="2", tool="Edit")) == "asks whether it may use Edit"
+    )
+    assert doing(tool, Asked(id="2", tool="Edit"), answered) == "asks whether it may use Edit"
     assert doing(tool, Ended(outcome="done"), Notice(text="n")) == "", "what an older turn said is over"
     assert doing(Text(text="a\x1b[31mb\u202ec")) == "a [31mb c"
     long = doing(*(TextDelta(text=f"{n} ") for n in range(1000)))

@@ -3,6 +3,7 @@
 from ostler.store.watch import Watch
 from ostler.words import (
     EVENT_DECODER,
+    Answered,
     AnyEvent,
     Asked,
     Ended,
@@ -19,7 +20,7 @@ _BACK = 200  # events that are looked at
 
 _TELLING = tuple(
     b'{"kind":"%s"' % str(event.__struct_config__.tag).encode()
-    for event in (Asked, Ended, Limited, Text, TextDelta, Thought, ThoughtDelta, ToolStarted)
+    for event in (Answered, Asked, Ended, Limited, Text, TextDelta, Thought, ThoughtDelta, ToolStarted)
 )
 
 
@@ -36,6 +37,7 @@ class LastWords:
     def __init__(self) -> None:
         self.text = ""
         self._deltas: tuple[type[AnyEvent], str] | None = None
+        self._answered: set[str] = set()
 
     def enough(self, body: bytes) -> bool:
         if not body.startswith(_TELLING):
@@ -45,6 +47,11 @@ class LastWords:
                 return self._delta(type(delta), id, text)
             case _ if self._deltas is not None:
                 return True
+            case Answered(id=id):
+                self._answered.add(id)
+                return False
+            case Asked(id=id) if id in self._answered:
+                return False  # what it asked for, or did before, goes on
             case Text(text=text) | Thought(text=text):
                 self.text = text
             case ToolStarted(title=title, name=name):

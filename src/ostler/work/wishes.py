@@ -65,17 +65,17 @@ def turn_of(wishes: Wishes, row: Session, settings: Settings) -> Turn:
         command=wishes.command,
         first=first,
         lean=settings.lean,
-        transport=wishes.transport or _usual_transport(row.agent),
+        transport=_transport(wishes.transport or "pipe", row.agent),
         mode=wishes.mode,
         mcp=tuple(wishes.mcp if wishes.mcp is not None else servers_of(profile.mcp, settings)),
         **conversation_of(row),
     )
 
 
-def _usual_transport(name: str) -> Transport:
-    """A process for each turn, unless the agent only holds dialogs."""
+def _transport(wish: Transport, name: str) -> Transport:
+    """A process for each turn is a dialog where the agent holds nothing else."""
     agent = AGENTS.get(name)
-    return "dialog" if agent is not None and not agent.one_shot else "pipe"
+    return "dialog" if wish == "pipe" and agent is not None and not agent.one_shot else wish
 
 
 def conversation_of(row: Session) -> dict[str, Any]:

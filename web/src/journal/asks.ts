@@ -1,7 +1,7 @@
 // How an ask was answered, in words, and as a mark on a time line. Pure.
 
 import type { Ask } from "./book";
-import { wished } from "./tools";
+import { wished, type Wish } from "./tools";
 
 export interface Said {
   allowed: boolean;
@@ -30,6 +30,15 @@ function by(answer: { option: string; by: string }, me: string): string {
   return ` by ${answer.by === me ? "you" : answer.by}`;
 }
 
+const LONGEST = 100; // characters of a gist
+
+/** What is asked for, in a few words: the command, the files, or whatever it is called. */
+export function gist(is: Wish): string {
+  const said = is.command || is.diffs.map((diff) => diff.path).join(", ") || is.target;
+  const line = said.split("\n", 1)[0] ?? "";
+  return line.length > LONGEST || line.length < said.length ? `${line.slice(0, LONGEST)}…` : line;
+}
+
 export interface AskMark {
   at: number;
   until: number | null; // null: it is still open
@@ -41,7 +50,7 @@ export interface AskMark {
 /** `over`: its turn has ended, so nobody can answer it any more. */
 export function askMark(ask: Ask, over: boolean, folder: string, me: string): AskMark {
   const is = wished(ask, folder);
-  const wish = [is.wish, (is.command || is.target).split("\n", 1)[0]].filter(Boolean).join(": ");
+  const wish = [is.wish, gist(is)].filter(Boolean).join(": ");
   const mark = { at: ask.at, kind: "ask" as const };
   if (!ask.answer && !over) return { ...mark, until: null, outcome: "open", says: `asks to ${wish}` };
   if (!ask.answer) return { ...mark, until: ask.at, outcome: "dropped", says: `asked to ${wish}, and was not answered` };
