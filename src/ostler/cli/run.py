@@ -155,7 +155,7 @@ def namer(settings: "Settings") -> Callable[[str], bool]:
     def names(word: str) -> bool:
         if not word or any(c.isspace() for c in word):
             return False
-        if word in settings.profiles:
+        if word in settings.profiles or word in settings.acp:
             return True
         try:
             agent_for(word, settings.models)
