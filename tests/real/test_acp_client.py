@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from acp_peer import Schema
-from ostler.words import Asked, Attachment, Thought, ThoughtDelta, ToolEnded
+from ostler.words import Asked, Attachment, McpServer, Thought, ThoughtDelta, ToolEnded
 from real.yard import PIXEL
 from work.acp_yard import AcpYard, frames, overheard, pid_of, turn
 from work.scripted import until
@@ -66,15 +66,17 @@ async def test_every_frame_by_the_published_schema(tmp_path: Path) -> None:
         live = await yard.session(o, system="Be brief.")
         (yard.folder / "n2.txt").write_text("N2")
         (yard.folder / "pixel.png").write_bytes(PIXEL)
+        mcp = [McpServer(name="db", command="/bin/cat", args=("-u",), env={"A": "b"})]
         attached: list[Any] = [Attachment(name="n.txt", content="N"), "n2.txt", "pixel.png"]
-        await turn(o, live, "[[run:true]][[write:a.txt]][[read:a.txt]][[say:x]]", "always", attachments=attached)
-        await turn(o, live, "[[read:/etc/passwd]][[ask:{}]][[say:x]]", "deny", model="scripted-fast")
-        running = asyncio.create_task(turn(o, live, "[[ask:{}]]", ""))
+        steps = "[[run:true]][[write:a.txt]][[read:a.txt]][[say:x]]"
+        await turn(o, live, steps, "always", attachments=attached, mcp=mcp)
+        await turn(o, live, "[[read:/etc/passwd]][[ask:{}]][[say:x]]", "deny", model="scripted-fast", mcp=mcp)
+        running = asyncio.create_task(turn(o, live, "[[ask:{}]]", "", mcp=mcp))
         await until(lambda: o.store.session(live.id).state == "asking")
         await o.cancel(live.id)
         await running
         await o.dialogs.close()
-        await turn(o, live, "[[say:resumed]]")
+        await turn(o, live, "[[say:resumed]]", mcp=mcp)
     sent, said = (frames(f"{log}.{side}") for side in ("client", "agent"))
     methods = {frame["id"]: frame["method"] for frame in said if "method" in frame and "id" in frame}
     schema = Schema(modules() / "@agentclientprotocol/sdk/schema/v1/schema.json")

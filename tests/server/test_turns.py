@@ -1,6 +1,7 @@
 """Turns over HTTP: started once, queued, cancelled, and what they left."""
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -289,3 +290,29 @@ async def test_turns_that_are_not_there(yard: Yard) -> None:
     for path in ("", "/envelope", "/artifacts", "/artifacts/prompt"):
         answer = await yard.client.get(f"/api/turns/nobody{path}")
         assert (answer.status_code, answer.json()["kind"]) == (404, "not_found")
+
+
+async def test_servers_by_the_names_that_the_settings_have(tmp_path: Path) -> None:
+    config = tmp_path / "home" / ".config" / "ostler" / "config.toml"
+    config.parent.mkdir(parents=True)
+    argv = [sys.executable, "-P", "-m", "ostler.testing.agent", "--acp"]
+    config.write_text(f'[acp]\nmine = {json.dumps(argv)}\n[mcp.db]\ncommand = "{sys.executable}"\n')
+    async with yard_at(tmp_path, env={"OSTLER_ONLY": ""}) as yard:
+        session = (await make(yard, agent="mine", access="full"))["id"]
+        told = {"prompt": "[[say:hi]]", "transport": "dialog"}
+        turn = (await start(yard, session, **told, mcp=["db"])).json()
+        assert (await ended(yard, turn["id"]))["outcome"] == "done"
+        assert [server.name for server in yard.ostler.find_turn(turn["id"]).turn.mcp] == ["db"]
+        for mcp, status, kind in (
+            (["bd"], 404, "not_found"),
+            (["/bin/sh"], 404, "not_found"),
+            ([{"name": "db", "command": "/bin/sh"}], 400, "bad_request"),
+            ("db", 400, "bad_request"),
+        ):
+            answer = await start(yard, session, **told, mcp=mcp)
+            assert (answer.status_code, answer.json()["kind"]) == (status, kind)
+        answer = await start(yard, session, **told, mcp=["db"], access="write")
+        assert (answer.status_code, answer.json()["kind"]) == (403, "denied")
+        async with yard.as_("view") as viewer:
+            answer = await viewer.post(f"/api/sessions/{session}/turns", json={**told, "mcp": ["db"]})
+            assert answer.status_code == 403

@@ -5,6 +5,7 @@ from typing import Any
 
 from ostler.acp.updates import Update
 from ostler.agents import Agent
+from ostler.agents.values import text
 from ostler.errors import OstlerError
 from ostler.words import Access, McpServer
 from ostler.work.servers import from_table, sound
@@ -25,20 +26,17 @@ def servers_of(params: dict[str, Any]) -> tuple[McpServer, ...]:
 
 def _server_of(entry: Any) -> McpServer:
     fields = entry if isinstance(entry, dict) else {}
-    known = {key: value for key, value in fields.items() if key not in ("name", "_meta")}
-    for key in ("env", "headers"):
-        if key in known:
-            known[key] = _values(known[key])
+    known = {key: value for key, value in fields.items() if key not in ("name", "_meta") and value is not None}
+    for key in {"env", "headers"} & known.keys():
+        known[key] = _values(known[key])
     return from_table(fields.get("name"), known)
 
 
-def _values(pairs: Any) -> Any:
-    """Names and values that stand beside each other in a list; what is no such list is told as it is."""
-    if not isinstance(pairs, list) or not all(
-        isinstance(each, dict) and isinstance(each.get("name"), str) for each in pairs
-    ):
-        return pairs
-    return {each["name"]: each.get("value") for each in pairs}
+def _values(pairs: Any) -> dict[str, Any]:
+    """Names and values stand beside each other in a list."""
+    if not isinstance(pairs, list) or not all(isinstance(each, dict) for each in pairs):
+        raise OstlerError("bad_request", "env and headers of an MCP server are lists of names and values")
+    return {text(each.get("name")): each.get("value") for each in pairs}
 
 
 def takes(agent: Agent) -> tuple[str, ...]:

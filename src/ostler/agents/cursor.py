@@ -5,6 +5,8 @@ Written from its documentation, not measured: it is in no package registry.
 
 from typing import Any
 
+from msgspec import structs
+
 from ostler.agents.acp import acp_face
 from ostler.agents.acp_words import Acp
 from ostler.agents.adapter import (
@@ -253,7 +255,7 @@ AGENT = Agent(
     title="Cursor CLI",
     binaries=("cursor-agent",),  # newer builds are also called `agent`: too common a name to take
     install="curl https://cursor.com/install -fsS | bash",
-    dialog=acp_face(ACP, dialog_launch),
+    dialog=structs.replace(acp_face(ACP, dialog_launch), mcp=("stdio",)),  # all of ACP take these
     launch=launch,
     reader=CursorReader,
     models=("cursor*", "composer*"),
