@@ -107,3 +107,16 @@ async def test_a_program_of_a_known_name_that_is_another(yard: Yard) -> None:
         assert envelope.error is not None and envelope.error.kind == "denied"
         assert "claude-agent-acp" in envelope.error.message and "codex-acp" in envelope.error.message
     assert yard.model.asked == []
+
+
+@CODEX
+async def test_another_mode_of_codex_acp_within_the_access(yard: Yard) -> None:
+    async with yard.ostler() as o:
+        live = await yard.session(o, access="full")
+        await turn(o, live, "[[shell:touch one.txt]]")
+        await turn(o, live, "[[shell:touch two.txt]]", mode="workspace-write")
+        assert [(yard.folder / name).exists() for name in ("one.txt", "two.txt")] == [False, True]
+        live = await yard.session(o, access="read")
+        with pytest.raises(OstlerError) as refused:
+            await turn(o, live, "[[shell:touch three.txt]]", mode="workspace-write")
+        assert refused.value.kind == "denied" and not (yard.folder / "three.txt").exists()
