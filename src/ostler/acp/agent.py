@@ -6,17 +6,16 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from msgspec import structs
-
 from ostler import __version__
 from ostler.acp.client import Client, client_of
 from ostler.acp.errors import AUTH_REQUIRED, INVALID_REQUEST, NOT_FOUND, UNKNOWN_METHOD, Refused
+from ostler.acp.servers import servers_of, takes
 from ostler.acp.session import OpenSession
 from ostler.acp.wire import Wire
 from ostler.agents import AGENTS
-from ostler.agents.values import tables, text
+from ostler.agents.values import text
 from ostler.errors import OstlerError
-from ostler.words import Access, Session
+from ostler.words import Access, McpServer, Session
 from ostler.work import LiveSession, Ostler
 from ostler.work.environment import child_environment
 from ostler.work.prepare import server_of
@@ -69,7 +68,8 @@ class AcpAgent:
         if method in ("session/new", "session/load", "session/resume", "session/fork"):
             id = text(result.get("sessionId")) or text(params.get("sessionId"))
             if session := self._open.get(id):
-                await self._greet(session, params)
+                await session.tell_commands()
+                await session.tell_servers()
 
     async def notified(self, method: str, params: Params) -> None:
         if method == "session/cancel" and (session := self._open.get(text(params.get("sessionId")))):
@@ -104,11 +104,15 @@ class AcpAgent:
                     "audio": False,
                     "embeddedContext": True,
                 },
-                "mcpCapabilities": {"http": False, "sse": False},
+                "mcpCapabilities": {name: self._known_to_take(name) for name in ("http", "sse")},
                 "sessionCapabilities": {**session, **({"fork": {}} if self._server.forks else {})},
             },
             "authMethods": [] if self._logged_in() else [self._login()],  # some clients use what is offered unasked
         }
+
+    def _known_to_take(self, transport: str) -> bool:
+        """An ACP agent by the settings alone says it when it starts, so nothing is promised for it."""
+        return self._server.one_shot and transport in takes(self._server)
 
     def _logged_in(self) -> bool:
         setup = self.ostler.setup
@@ -140,18 +144,11 @@ class AcpAgent:
     # -- sessions
 
     async def _new(self, params: Params) -> Result:
-        folder = _folder(params)
-        _check_servers(params)
+        folder, servers = _folder(params), servers_of(params)
         live = await self.ostler.session(self._agent, folder=folder, access=self._access)
-        session = self._opened(await self._stored(live))
+        await live.keep()  # a client may come back for it in another process before its first turn
+        session = self._opened(live, servers)
         return {"sessionId": session.id, **session.state()}
-
-    async def _stored(self, live: LiveSession) -> LiveSession:
-        """Kept before its first turn: a client may come back for it in another process."""
-        server = server_of(self.ostler.setup, AGENTS[live.row.agent])
-        row = structs.replace(live.row, served_by=server.name)
-        await self.ostler.store.add_session(row)
-        return LiveSession(self.ostler, row, stored=True)
 
     async def _load(self, params: Params) -> Result:
         session = await self._take_up(params)
@@ -162,16 +159,20 @@ class AcpAgent:
         return (await self._take_up(params)).state()
 
     async def _fork(self, params: Params) -> Result:
-        original = await self._take_up(params)
-        session = self._opened(await original.live.fork())
+        row, folder, servers = self._known(params), _folder(params), servers_of(params)
+        original = await self.ostler.session(session=row.id, folder=folder)
+        session = self._opened(await original.fork(), servers)
         return {"sessionId": session.id, **session.state()}
 
     async def _take_up(self, params: Params) -> OpenSession:
         row = self._known(params)
-        folder = _folder(params)
-        _check_servers(params)
+        folder, servers = _folder(params), servers_of(params)
         live = await self.ostler.session(session=row.id, folder=folder)
-        return self._open.get(row.id) or self._opened(live)
+        session = self._open.get(row.id)
+        if session is None:
+            return self._opened(live, servers)
+        session.servers = servers
+        return session
 
     async def _list(self, params: Params) -> Result:
         cwd, cursor = params.get("cwd"), params.get("cursor")
@@ -198,8 +199,7 @@ class AcpAgent:
     async def _delete(self, params: Params) -> Result:
         row = self._known(params)
         await self._close(params)
-        await self.ostler.end_orphaned_turns()
-        await self.ostler.store.remove_session(row.id)
+        await self.ostler.remove(row.id)
         return {}
 
     # -- turns and choices
@@ -216,18 +216,11 @@ class AcpAgent:
 
     # --
 
-    def _opened(self, live: LiveSession) -> OpenSession:
+    def _opened(self, live: LiveSession, servers: tuple[McpServer, ...]) -> OpenSession:
         assert self._client is not None
         session = self._open[live.id] = OpenSession(self.ostler, live, self._client, self.wire)
+        session.servers = servers
         return session
-
-    async def _greet(self, session: OpenSession, params: Params) -> None:
-        await session.tell_commands()
-        names = ", ".join(text(server.get("name")) for server in tables(params.get("mcpServers")))
-        if names and session.client.notices:
-            title = f"MCP servers of the editor are not handed on: {names}"
-            more = f"Set them up for {session.agent.title} itself"
-            await session.tell({"sessionUpdate": "notice", "severity": "warning", "title": title, "description": more})
 
     def _known(self, params: Params) -> Session:
         id = text(params.get("sessionId"))
@@ -249,17 +242,6 @@ def _folder(params: Params) -> str:
     if not isinstance(folder, str) or not os.path.isabs(folder) or "\0" in folder:
         raise OstlerError("bad_request", f"cwd is an absolute path, not {str(folder)[:200]!r}")
     return folder
-
-
-def _check_servers(params: Params) -> None:
-    """A broken entry is told, though none is handed on."""
-    servers = params.get("mcpServers")
-    if servers is not None and not isinstance(servers, list):
-        raise OstlerError("bad_request", "mcpServers is a list")
-    for number, server in enumerate(servers or (), 1):
-        told = server if isinstance(server, dict) else {}
-        if not text(told.get("name")) or not (text(told.get("command")) or text(told.get("url"))):
-            raise OstlerError("bad_request", f"MCP server {number} has no name, or neither command nor url")
 
 
 def _info(row: Session) -> Result:
