@@ -36,6 +36,7 @@ from ostler.words import (
     Exit,
     FileChange,
     Limits,
+    Offer,
     Outcome,
     PlanStep,
     Problem,
@@ -121,7 +122,8 @@ def test_the_envelope_is_documented() -> None:
     assert column(text_of("events.md"), "| field | what it holds |") == names_of(Envelope)
     told = rows(text_of("events.md"), "| value | fields |")
     assert {named(value)[0]: named(cell) for value, cell in told} == {
-        value.__name__: names_of(value) for value in (Usage, Problem, Denial, FileChange, Exit, PlanStep, AskOption)
+        value.__name__: names_of(value)
+        for value in (Usage, Problem, Denial, FileChange, Exit, PlanStep, AskOption, Offer)
     }
 
 
