@@ -73,6 +73,30 @@ BUSY = {  # what stays at work while the pictures are taken: prompt, what it say
         "npx vite build",
     ),
 }
+ASK: dict[str, Any] = {
+    "tool": "shell",
+    "input": {"command": "alembic upgrade head"},
+    "options": ["allow_once", "allow_always", "reject_once"],
+    "reason": "It reaches localhost:5432, outside the folder.",
+}
+CHECK = {"command": "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 pytest -q --no-header", "title": "pytest -q --no-header"}
+ASKING = {  # what waits for an answer: prompt, and what is done before
+    "codex": ("Pin the CI images", [{"ask": {"tool": "edit", "title": "edit .github/workflows/ci.yml"}}]),
+    "claude": (
+        "A restart forgets the budget. Persist it, with a migration and tests.",
+        [
+            {"think": "Where does the budget belong: delivery or endpoint?"},
+            {
+                "say": "The budget belongs to the **endpoint**: one slow consumer must not spend everybody's retries. "
+                "So I\n\n- add `budget` and `refill_at` to `endpoint`,\n- spend one per retry, in the transaction "
+                "that books it."
+            },
+            {"ask": {**ASK, "input": {"command": CHECK["title"]}, "then": [{"run": CHECK}]}},
+            {"say": "The tests pass. The new columns come next."},
+            {"ask": ASK},
+        ],
+    ),
+}
 PAST: list[tuple[str, str, list[dict[str, Any]]]] = [
     ("cursor", "Dark mode sweep", [{"usage": {"cost_usd": 0.11}}, {"say": "No colour is written by hand any more."}]),
     ("opencode", "Changelog for 2.3", [{"usage": {"cost_usd": 0.03}}, {"say": "It has 14 entries."}]),
@@ -133,6 +157,7 @@ def replies() -> list[dict[str, Any]]:
     for prompt, says, command in BUSY.values():
         steps = [{"run": "ls"}, {"say": says}, open_tool(command)]
         found.append({"match": prompt, "steps": [*steps, {"never_end": True}]})
+    found += [{"match": prompt, "steps": steps} for prompt, steps in ASKING.values()]
     found += [{"match": prompt, "steps": steps} for _, prompt, steps in PAST]
     return found
 
@@ -164,10 +189,10 @@ class Window:
         }"""
         return self.page.evaluate(script, [path, body])
 
-    def begin(self, agent: str, prompt: str) -> str:
+    def begin(self, agent: str, prompt: str, transport: str = "pipe") -> str:
         body = {"agent": agent, "folder": str(self.show.project), "access": "write"}
         id = str(self.call("/api/sessions", body)["id"])
-        self.call(f"/api/sessions/{id}/turns", {"prompt": prompt})
+        self.call(f"/api/sessions/{id}/turns", {"prompt": prompt, "transport": transport})
         return id
 
     def open(self, session: str, name: str, argv: list[str], **more: Any) -> str:
@@ -176,10 +201,12 @@ class Window:
         return str(self.call("/api/terminals", body)["id"])
 
     def type(self, terminal: str, line: str, until: str) -> None:
-        """Types it, and waits for words that the screen then shows."""
+        """Types it, and waits for words that the screen then shows, and for the next prompt."""
         self.page.keyboard.type(line)
         self.page.keyboard.press("Enter")
         self.wait(terminal, until)
+        ready = "id => window.__ostlerTerminals?.[id]?.text().trimEnd().endsWith('❯')"
+        self.page.wait_for_function(ready, arg=terminal)
 
     def wait(self, terminal: str, words: str) -> None:
         script = "([id, words]) => window.__ostlerTerminals?.[id]?.text().includes(words)"
@@ -237,6 +264,16 @@ def shells(window: Window, session: str) -> None:
     window.wait(tests, "4 passed")
 
 
+def asks(window: Window) -> None:
+    """One that was allowed, one that is open and has the focus."""
+    for agent, (prompt, _) in ASKING.items():
+        page = window.go(f"s/{window.begin(agent, prompt, 'dialog')}", ".ask")
+    page.get_by_role("button", name="Allow", exact=True).click()
+    page.wait_for_selector(".ask:has-text('alembic')")
+    page.focus(".ask")
+    window.take("page-ask")
+
+
 def main() -> int:
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if chromium is None:
@@ -269,6 +306,7 @@ def pictures(show: Show, browser: Browser) -> None:
     phone.page.tap(f".session:has-text('{PROMPT}')")
     phone.page.wait_for_selector(".tool:has-text('--cov')")
     phone.take("page-phone")
+    asks(window)
 
 
 @contextmanager
