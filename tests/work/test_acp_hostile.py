@@ -10,6 +10,7 @@ import pytest
 from ostler.errors import OstlerError
 from ostler.process import tree
 from ostler.words import (
+    EVENT_ENCODER,
     Answered,
     AnyEvent,
     Asked,
@@ -190,5 +191,7 @@ async def test_a_hundred_thousand_updates_with_a_slow_reader(tmp_path: Path) -> 
 
 
 async def test_many_tools_in_one_turn(tmp_path: Path) -> None:
-    _, events = await one(yard_of(tmp_path, "tool-flood"))
+    envelope, events = await one(yard_of(tmp_path, "tool-flood"))
     assert len([e for e in events if isinstance(e, ToolEnded)]) == 20_000
+    kept = Path(envelope.artifacts["events"]).read_bytes().splitlines()
+    assert kept == [EVENT_ENCODER.encode(e) for e in events[:-1]]  # all but the end, which tells of them
