@@ -46,7 +46,17 @@ def statuses() -> str:
     return table(["status", "kinds"], [[str(status), ", ".join(names)] for status, names in sorted(kinds.items())])
 
 
+def mcp() -> str:
+    """By which transports each agent takes MCP servers."""
+    rows = []
+    for agent in AGENTS.values():
+        ways = (agent.dialog.mcp if agent.dialog else (), agent.mcp)
+        rows.append([f"`{agent.name}`", *(", ".join(f"`{name}`" for name in way) or "–" for way in ways)])
+    return table(["agent", "in a dialog", "in a turn of its own"], rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "mcp": mcp,
     "abilities": lambda: abilities_table(list(AGENTS.values())),
     "access": lambda: access_table(list(AGENTS.values())),
     "routes": routes,

@@ -23,7 +23,7 @@ from ostler.agents import AGENTS
 from ostler.cli import cli
 from ostler.cli.model import SCENARIOS
 from ostler.errors import KINDS
-from ostler.settings import AskRule, Profile, template, unsafe_keys
+from ostler.settings import AskRule, McpEntry, Profile, template, unsafe_keys
 from ostler.settings.keys import FILE_KEYS
 from ostler.settings.load import VARIABLES
 from ostler.testing.scenario import REPLY_KEYS, SCENARIO_KEYS, STEPS
@@ -158,6 +158,7 @@ def test_every_setting_is_documented() -> None:
     assert column(text, "| key | default | the turn ends when |") == names_of(Limits)
     assert column(text, "| key | meaning |") == names_of(Profile)
     assert column(text, "| key | fits |") == names_of(AskRule)
+    assert column(text_of("mcp.md"), "| field | meaning |") == names_of(McpEntry)
     variables = rows(text, "| variable | sets |")
     settable = {name: ".".join(path) for name, path in VARIABLES.items() if path[0] in FILE_KEYS}
     assert {named(row[0])[0]: named(row[1])[0] for row in variables if row[1].startswith("`")} == settable
