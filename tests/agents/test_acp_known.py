@@ -188,6 +188,12 @@ def test_claude_under_write_has_the_sandbox_or_no_commands() -> None:
     assert launched("claude-agent-acp", access="write").notices == (claude.NO_SANDBOX,)
 
 
+def test_lists_of_tools_reach_claude_rule_by_rule() -> None:
+    rules = ("Bash(echo a, b)", "WebFetch")
+    options = claude_meta(access="full", tools_denied=rules)["claudeCode"]["options"]
+    assert options["disallowedTools"] == list(rules)
+
+
 def test_claude_under_full_is_as_it_is_and_told_the_system_prompt() -> None:
     assert claude_meta(access="full", system="Be brief.") == {
         "claudeCode": {"options": {"strictMcpConfig": False}},

@@ -11,7 +11,7 @@ from ostler.work import LiveSession, Ostler
 from ostler.work.asks import Answer
 from real.yard import PIXEL, Yard
 
-AGENTS = ("gemini", "qwen", "opencode", "copilot", "qwen-acp")
+AGENTS = ("gemini", "qwen", "opencode", "copilot", "gemini-acp", "qwen-acp")
 pytestmark = [pytest.mark.parametrize("agent", AGENTS), pytest.mark.timeout(240)]
 
 

@@ -5,6 +5,7 @@ program of that name has to call itself so, too: else what is known is of anothe
 """
 
 import json
+import re
 from collections.abc import Sequence
 
 from msgspec import structs
@@ -20,6 +21,7 @@ from ostler.words import Host, Launch, Turn
 
 SPEAKS = {"--acp", "--experimental-acp"}  # what makes an ACP agent of a program that is one among other things
 ASKS = "whatever it asks for beyond that is refused"
+_COMMAS = re.compile(r",(?![^(]*\))")  # between rules, not within one: `Bash(git log, x)`
 
 
 def known(argv: Sequence[str]) -> Agent | None:
@@ -44,7 +46,7 @@ def claude_options(turn: Turn, host: Host) -> Record:
     once = claude.launch(_plain(turn), host)
     flags = dict(flag.removeprefix("--").partition("=")[::2] for flag in once.argv[1:])
     lists = ("tools", "allowedTools", "disallowedTools")
-    options: Record = {name: flags[name].split(",") for name in lists if name in flags}
+    options: Record = {name: _COMMAS.split(flags[name]) for name in lists if name in flags}
     options["strictMcpConfig"] = "strict-mcp-config" in flags
     if "settings" in flags:
         options["settings"] = json.loads(flags["settings"])
