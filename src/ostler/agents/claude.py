@@ -8,13 +8,14 @@ from typing import Any
 from msgspec import structs
 
 from ostler.agents.adapter import Agent, Conversation, Record, literal, tool_names, with_attachments
-from ostler.agents.dialog import DialogFace
+from ostler.agents.dialog import Ask, DialogFace, Step, Tell
 from ostler.agents.mcp import TRANSPORTS, by_file, typed
 from ostler.agents.messages import MessagesReader, attachment_rules, conversation_flags, kind_said
+from ostler.agents.proposals import inside
 from ostler.agents.stream_dialog import StreamDialog
 from ostler.agents.values import UUID, items, number, table, tables, text
 from ostler.errors import ErrorKind, OstlerError
-from ostler.words import Access, AnyEvent, Host, Launch, Limited, Raw, Turn, Usage, UsageReport
+from ostler.words import Access, Answered, AnyEvent, Host, Launch, Limited, Raw, Turn, Usage, UsageReport
 
 PROMPT_LIMIT = 10_000_000  # bytes; claude refuses more than 10 MB on stdin
 ARGUMENT_LIMIT = 100_000  # bytes; Linux refuses one argument of 128 KiB
@@ -167,6 +168,29 @@ class ClaudeDialog(StreamDialog):
     """claude with its stdin open. Asks come through `--permission-prompt-tool stdio`."""
 
     modes = DIALOG_MODES
+
+    def _asked(self, id: str, request: dict[str, Any]) -> list[Step]:
+        """No answer widens the access: what it does not reach is refused before anybody is asked."""
+        steps, access = super()._asked(id, request), self.first.access
+        if access == "full" or not (isinstance(steps[0], Ask) and beyond(request, access, self.first.folder)):
+            return steps
+        told = Tell([steps[0].asked, Answered(id=id, option="reject_once", by=f"access {access}")])
+        return [told, *self.answer(id, "reject_once", f"Access {access} does not allow this.")]
+
+
+def beyond(request: dict[str, Any], access: Access, folder: str) -> bool:
+    """Whether an edit goes where the access does not reach: outside of the folder, by its path or by a link that
+    claude has followed, or to what claude itself guards in the folder, such as its settings and git's hooks.
+    """
+    name, input = text(request.get("tool_name")), table(request.get("input"))
+    if name not in EDITS:
+        return access == "read" and name in COMMANDS
+    paths = [path for key in ("file_path", "notebook_path") if (path := text(input.get(key)))]
+    if blocked := text(request.get("blocked_path")):
+        paths.append(blocked)
+    further = any(each.get("type") == "addDirectories" for each in tables(request.get("permission_suggestions")))
+    guarded = request.get("decision_reason_type") in ("workingDir", "safetyCheck")
+    return access == "read" or further or guarded or not paths or not all(inside(path, folder) for path in paths)
 
 
 def dialog_launch(turn: Turn, host: Host) -> Launch:

@@ -22,6 +22,11 @@ def proposed(input: dict[str, Any], folder: str) -> tuple[tuple[FileChange, ...]
     return (FileChange(path=path),), "".join(unified(shown, old, new) for old, new in pieces)
 
 
+def inside(path: str, folder: str) -> bool:
+    """Whether an absolute path lies in the folder, as far as it can be told without looking."""
+    return path.startswith(folder.rstrip("/") + "/") and ".." not in path.split("/")
+
+
 def unified(path: str, old: str | None, new: str) -> str:
     """A change as a unified diff; `old` None is a new file."""
     before, after = (old or "").splitlines(), new.splitlines()

@@ -9,6 +9,7 @@ from msgspec.json import encode
 from ostler.agents.adapter import Reader, title_of
 from ostler.agents.dialog import AnswerKind, Ask, DialogFace, Step, Tell
 from ostler.agents.mcp import TRANSPORTS
+from ostler.agents.proposals import inside
 from ostler.agents.stream_dialog import ALWAYS, ONCE, REJECT, StreamDialog
 from ostler.agents.values import table, text
 from ostler.words import Access, Answered, Asked, Denial, Exit, Host, Launch, Notice, Problem, Turn
@@ -81,8 +82,7 @@ def _title(request: dict[str, Any]) -> tuple[str, str]:
 
 def _inside(asked: Asked, folder: str) -> bool:
     """Whether all files that it is about lie in the folder; qwen takes absolute paths alone."""
-    root = folder.rstrip("/") + "/"
-    return all(change.path.startswith(root) and ".." not in change.path.split("/") for change in asked.files)
+    return all(inside(change.path, folder) for change in asked.files)
 
 
 def _key(request: dict[str, Any]) -> tuple[str, bytes]:

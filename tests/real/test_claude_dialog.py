@@ -1,0 +1,32 @@
+"""claude in a dialog: what its access keeps it from, whatever people answer. The real CLI, a scripted model."""
+
+import pytest
+
+from ostler.words import Answered
+from real.test_dialog_access import turn
+from real.yard import Yard
+
+pytestmark = [pytest.mark.parametrize("agent", ["claude"]), pytest.mark.timeout(240)]
+
+
+async def test_write_stays_in_the_folder_whatever_people_allow(yard: Yard) -> None:
+    """Not by a path, nor by a link, nor to what would run as somebody else's wish."""
+    (yard.folder / "link").symlink_to(yard.home)
+    targets = [
+        yard.home / "outside.txt",
+        yard.folder / "link" / "outside.txt",
+        yard.folder / ".." / "outside.txt",
+        yard.folder / ".git" / "hooks" / "pre-commit",
+        yard.folder / ".claude" / "settings.json",
+    ]
+    async with yard.ostler() as o:
+        live = await yard.session(o, access="write")
+        for target in targets:
+            envelope, events = await turn(o, live, f"[[write:{target}]]", "always")
+            assert envelope.outcome == "done"
+            assert [(e.option, e.by) for e in events if isinstance(e, Answered)] == [("reject_once", "access write")]
+            assert [denial.access for denial in envelope.denied] == ["full"]
+            assert not target.exists()
+        envelope, events = await turn(o, live, "[[write:app.py]]")
+        assert [(e.option, e.by) for e in events if isinstance(e, Answered)] == [("allow_once", "a person")]
+        assert (yard.folder / "app.py").exists()
