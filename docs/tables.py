@@ -46,6 +46,12 @@ def statuses() -> str:
     return table(["status", "kinds"], [[str(status), ", ".join(names)] for status, names in sorted(kinds.items())])
 
 
+def asking() -> str:
+    """How each agent is made to ask in a dialog, and kept to its access."""
+    faces = [(agent.name, agent.dialog) for agent in AGENTS.values() if agent.dialog]
+    return table(["agent", "in a dialog"], [[f"`{name}`", face.access] for name, face in faces])
+
+
 def mcp() -> str:
     """By which transports each agent takes MCP servers."""
     rows = []
@@ -57,6 +63,7 @@ def mcp() -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "mcp": mcp,
+    "asking": asking,
     "abilities": lambda: abilities_table(list(AGENTS.values())),
     "access": lambda: access_table(list(AGENTS.values())),
     "routes": routes,

@@ -289,11 +289,21 @@ def bare(turn: Turn) -> Turn:
     )
 
 
-def acp_face(acp: Acp, launch: Callable[[Turn, Host], Launch], needs: Sequence[str] = ()) -> DialogFace:
+def acp_face(
+    acp: Acp, launch: Callable[[Turn, Host], Launch], needs: Sequence[str] = (), access: str = ""
+) -> DialogFace:
     """The face of an agent that speaks ACP when it is launched so."""
 
     class Spoken(AcpDialog):
         pass
 
     Spoken.acp = acp
-    return DialogFace(launch=launch, dialog=Spoken, needs=tuple(needs), images=True, mcp=TRANSPORTS, protocol="acp")
+    return DialogFace(
+        launch=launch,
+        dialog=Spoken,
+        needs=tuple(needs),
+        images=True,
+        mcp=TRANSPORTS,
+        protocol="acp",
+        access=access,
+    )

@@ -353,7 +353,15 @@ AGENT = Agent(
         **{"edit": ("Edit", "MultiEdit", "NotebookEdit"), "web": ("WebFetch", "WebSearch"), "subagent": ("Task",)},
         "todo": ("TodoWrite", "TaskCreate", "TaskUpdate", "TaskList", "TaskGet"),
     },
-    dialog=DialogFace(launch=dialog_launch, dialog=ClaudeDialog, mcp=TRANSPORTS, protocol="stream-json"),
+    dialog=DialogFace(
+        launch=dialog_launch,
+        dialog=ClaudeDialog,
+        mcp=TRANSPORTS,
+        protocol="stream-json",
+        access="`--permission-prompt-tool=stdio`; `read`: `--permission-mode=dontAsk`, `write` and `full`: `default`."
+        " Under `write`, edits that leave the folder, by a link too, and edits of what claude guards (`.git`,"
+        " `.claude`) are refused unseen; commands in its sandbox are not asked for",
+    ),
     mcp=TRANSPORTS,
     forks=True,
     chooses_id=True,

@@ -460,7 +460,16 @@ AGENT = Agent(
         "read": "MCP tools and hooks that the user's config.toml approves or trusts",
         "write": "`/tmp` and `$TMPDIR` are writable, `.git` is not; MCP tools and hooks as for read",
     },
-    dialog=DialogFace(launch=dialog_launch, dialog=dialog, steers=True, mcp=("stdio", "http"), protocol="app-server"),
+    dialog=DialogFace(
+        launch=dialog_launch,
+        dialog=dialog,
+        steers=True,
+        mcp=("stdio", "http"),
+        protocol="app-server",
+        access="`app-server` has no `--ignore-rules`: a permission profile of ostler's own keeps `read` and `write` in"
+        " the sandbox, whatever rules allow. Approval `never` under `read`, else `untrusted`. What would leave the"
+        " sandbox is refused unseen. A thread that codex begins with more is given up",
+    ),
     mcp=("stdio",),
     forks=True,
     schema="native",

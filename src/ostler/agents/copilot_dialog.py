@@ -37,4 +37,5 @@ def face(launch: Callable[[Turn, Host], Launch]) -> DialogFace:
         flags = [flag for flag in once.argv[1:] if not flag.startswith(("--output-format=", "--allow-"))]
         return Launch(argv=(host.executable, "--acp", *flags), env=once.env, files=once.files, notices=once.notices)
 
-    return acp_face(ACP, launched)
+    kept = "`--acp`, with its denials and none of its allowances; `allow_all` off"
+    return acp_face(ACP, launched, access=kept)

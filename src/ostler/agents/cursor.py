@@ -255,7 +255,9 @@ AGENT = Agent(
     title="Cursor CLI",
     binaries=("cursor-agent",),  # newer builds are also called `agent`: too common a name to take
     install="curl https://cursor.com/install -fsS | bash",
-    dialog=structs.replace(acp_face(ACP, dialog_launch), mcp=("stdio",)),  # all of ACP take these
+    dialog=structs.replace(
+        acp_face(ACP, dialog_launch, access="`acp`; not measured"), mcp=("stdio",)
+    ),  # all of ACP take these
     launch=launch,
     reader=CursorReader,
     models=("cursor*", "composer*"),

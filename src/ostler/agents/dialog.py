@@ -213,3 +213,4 @@ class DialogFace(Struct, frozen=True, kw_only=True):
     images: bool = False  # it carries images in its prompts
     mcp: tuple[str, ...] = ()  # the transports of MCP servers that it takes
     protocol: str = ""  # "stream-json", "app-server", "acp": for the docs
+    access: str = ""  # how it is made to ask, and what of its asks is refused unseen: for the docs

@@ -56,4 +56,5 @@ def face(launch: Callable[[Turn, Host], Launch]) -> DialogFace:
         argv = (host.executable, "--acp", "--approval-mode=default", *flags)
         return Launch(argv=argv, env=once.env, files=once.files, notices=once.notices)
 
-    return DialogFace(launch=launched, dialog=GeminiDialog, images=True, mcp=TRANSPORTS, protocol="acp")
+    kept = "`--acp --approval-mode=default`, the `--policy` of the access"
+    return DialogFace(launch=launched, dialog=GeminiDialog, images=True, mcp=TRANSPORTS, protocol="acp", access=kept)

@@ -46,7 +46,8 @@ def face(launch: Callable[[Turn, Host], Launch], rules: Callable[[Turn], dict[st
         env = {**once.env, "OPENCODE_CONFIG_CONTENT": json.dumps(config)}
         return Launch(argv=(host.executable, "acp"), env=env, files=once.files, notices=once.notices)
 
-    return DialogFace(launch=launched, dialog=OpencodeDialog, images=True, mcp=TRANSPORTS, protocol="acp")
+    kept = "`acp`, the same agent of ostler's own, with `ask` for what it was allowed; leaving it ends the dialog"
+    return DialogFace(launch=launched, dialog=OpencodeDialog, images=True, mcp=TRANSPORTS, protocol="acp", access=kept)
 
 
 def asking(rules: dict[str, Any]) -> dict[str, Any]:

@@ -105,4 +105,12 @@ def face(launch: Callable[[Turn, Host], Launch], prompt_of: PromptOf, reader: Ca
         asking = ("--input-format=stream-json", "--approval-mode=default")
         return structs.replace(once, argv=(host.executable, *asking, *flags), stdin=b"")
 
-    return DialogFace(launch=launched, dialog=Spoken, needs=("--input-format",), mcp=TRANSPORTS, protocol="stream-json")
+    return DialogFace(
+        launch=launched,
+        dialog=Spoken,
+        needs=("--input-format",),
+        mcp=TRANSPORTS,
+        protocol="stream-json",
+        access="`--input-format=stream-json --approval-mode=default`. Under `write`, edits outside of the folder are"
+        " refused unseen",
+    )

@@ -218,7 +218,13 @@ AGENT = Agent(
     images="native",
     deltas=True,
     cost=True,
-    dialog=DialogFace(launch=dialog_launch(launch), dialog=Talk, steers=True, protocol="native"),
+    dialog=DialogFace(
+        launch=dialog_launch(launch),
+        dialog=Talk,
+        steers=True,
+        protocol="native",
+        access="`--dialog`; it asks what its scenario says",
+    ),
     conversations=(".local/state/ostler-script/sessions/*.ndjson",),
     conversation=conversation,
 )
