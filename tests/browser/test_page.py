@@ -281,8 +281,8 @@ def test_a_question_of_the_agent_can_be_read(visit: Visit, server: Scripted) -> 
     page = reader.page
     begin(reader, "ask and wait for ask-go")
     ask = page.locator(".ask")
-    expect(ask).to_contain_text("claude asks to use shell")
-    expect(ask.locator(".what")).to_have_text("alembic upgrade head")
+    expect(ask).to_contain_text("claude asks to run a command")
+    expect(ask.locator(".what")).to_have_text("$ alembic upgrade head")
     server.allow("ask-go")
     ended(page, "Turn 1")
     expect(page.locator(".entry[data-kind=ask]")).to_contain_text("was not answered")

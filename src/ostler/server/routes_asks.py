@@ -22,7 +22,7 @@ class AskAnswer(Body, frozen=True, kw_only=True):
 
 
 class Steering(Body, frozen=True, kw_only=True):
-    text: Annotated[str, Meta(min_length=1, max_length=1_000_000)]
+    text: Annotated[str, Meta(min_length=1, max_length=65_536)]
 
 
 class AskList(Struct, frozen=True, kw_only=True):
