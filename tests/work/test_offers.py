@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from ostler.errors import OstlerError
-from ostler.words import AnyEvent, Offered
+from ostler.words import AnyEvent, Offer, Offered
 from ostler.work import LiveSession, Ostler
+from ostler.work.offers import is_command
 from work.acp_yard import SCRIPTED, AcpYard, pid_of, turn
 from work.scripted import Stable
 
@@ -82,6 +83,14 @@ async def test_modes_that_cannot_be(stable: Stable, options: dict[str, Any], kin
                 pass
         assert refused.value.kind == kind and hint in refused.value.hint
         assert o.sessions() == []  # nothing was begun
+
+
+def test_which_prompts_are_commands() -> None:
+    offered = Offered(commands=(Offer(id="memory"), Offer(id="memory show")))
+    for prompt in ("/memory", "/memory ", "/memory add this", "/memory\nthis", "/memory show"):
+        assert is_command(prompt, offered) and not is_command(prompt, None)
+    for prompt in ("memory", "/memories", "/mem", " /memory", "//memory", "/"):
+        assert not is_command(prompt, offered)
 
 
 # -- over ACP ---------------------------------------------------------------------------------------

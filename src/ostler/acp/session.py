@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import os
 import time
-from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +14,7 @@ from ostler.acp import options
 from ostler.acp.client import Client
 from ostler.acp.commands import available, command_of
 from ostler.acp.errors import stop_of
+from ostler.acp.history import pages
 from ostler.acp.options import Choices, config_options
 from ostler.acp.permissions import Permissions
 from ostler.acp.prompts import Wanted, read_prompt
@@ -26,12 +26,11 @@ from ostler.errors import OstlerError
 from ostler.store.files import private_folder, session_folder, write_private
 from ostler.words import Attachment, McpServer, Offer, Offered, Session, Transport
 from ostler.work import LiveSession, Ostler
-from ostler.work.offers import command_in
+from ostler.work.offers import is_command
 from ostler.work.prepare import server_of
 from ostler.work.probe import chosen, find
 from ostler.work.sessions import choose
 
-PAGE = 500  # events of history that are read at a time
 _NUDGE = 0.05
 
 
@@ -97,7 +96,7 @@ class OpenSession:
     async def _turn(self, wanted: Wanted) -> dict[str, Any]:
         attachments = await asyncio.to_thread(self._attachments, wanted)
         transport: Transport = "dialog" if self.agent.dialog is not None else "pipe"
-        command = bool(command_in(wanted.prompt, self._offered))
+        command = is_command(wanted.prompt, self._offered)
         first, updates = self.row.turns == 0, None
         nudge = asyncio.create_task(self._cancel_when_wished())
         permissions: Permissions | None = None
@@ -281,36 +280,11 @@ class OpenSession:
         self._ready.clear()
         try:
             look = self.look()
-            async for page in self._pages(structs.replace(look, notices=False)):
+            for page in pages(self.ostler.store, self.id, structs.replace(look, notices=False)):
                 for update in merged(page):
                     await self.tell(update)
         finally:
             self._ready.set()
-
-    async def _pages(self, look: Look) -> AsyncIterator[list[Update]]:
-        """A turn at a time, long ones in pieces."""
-        store, after, updates, turn = self.ostler.store, 0, Updates(look, ""), ""
-        while events := store.events(self.id, after=after, limit=PAGE):
-            page: list[Update] = []
-            for event in events:
-                if event.turn != turn:
-                    turn, updates = event.turn, Updates(look, event.turn)
-                    page += self._prompt_of(turn)
-                page += updates.of(event)
-            after = events[-1].seq
-            yield page
-
-    def _prompt_of(self, turn: str) -> list[Update]:
-        row = self.ostler.store.turn(turn)
-        if row is None:
-            return []
-        message = f"{turn.rpartition('-')[2]}.0"
-        blocks: list[dict[str, Any]] = [{"type": "text", "text": row.turn.prompt}]
-        for attached in row.turn.attachments:
-            if attached.path:
-                name = attached.name or os.path.basename(attached.path)
-                blocks.append({"type": "resource_link", "uri": f"file://{attached.path}", "name": name})
-        return [{"sessionUpdate": "user_message_chunk", "content": each, "messageId": message} for each in blocks]
 
     # --
 

@@ -176,9 +176,9 @@ class Chat:
 
     def is_command(self, line: str) -> bool:
         """Whether the agent itself takes this line as a command; ostler's own come first."""
-        from ostler.work.offers import command_in
+        from ostler.work.offers import is_command
 
-        return line.partition(" ")[0] not in OWN and command_in(line, self.offered) != ""
+        return line.partition(" ")[0] not in OWN and is_command(line, self.offered)
 
     def completions(self, line: str) -> list[str]:
         """The whole lines that this one may become."""

@@ -3,10 +3,9 @@
 from ostler.words import Offered
 
 
-def command_in(prompt: str, offered: Offered | None) -> str:
-    """The slash command of the agent that a prompt is, alone or with words after it; "" for any other prompt."""
-    if offered is None or not prompt.startswith("/"):
-        return ""
-    said = prompt[1:].rstrip()
-    names = sorted((offer.id for offer in offered.commands), key=len, reverse=True)  # `memory show` before `memory`
-    return next((name for name in names if said == name or said.startswith((f"{name} ", f"{name}\n"))), "")
+def is_command(prompt: str, offered: Offered | None) -> bool:
+    """Whether a prompt is a slash command of the agent, alone or with words after it."""
+    if offered is None:
+        return False
+    names = [f"/{offer.id}" for offer in offered.commands]
+    return any(prompt.rstrip() == name or prompt.startswith((f"{name} ", f"{name}\n")) for name in names)
