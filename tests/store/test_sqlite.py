@@ -203,6 +203,15 @@ async def test_a_removed_session_leaves_no_turn_event_or_file(store: Store, make
     assert store.last_seq("k4") == 2
 
 
+async def test_the_last_event_of_a_kind(store: Store, make: SimpleNamespace) -> None:
+    await store.add_session(make.session("k3"))
+    await store.begin_turn(make.row("t", "k3"))
+    await store.append("k3", make.texts(1, 3, "t"))
+    last = store.last_event("k3", "text")
+    assert last is not None and last.seq == 3 and last == store.events("k3")[-1]
+    assert store.last_event("k3", "tex") is store.last_event("k4", "text") is store.last_event("k3", "ended") is None
+
+
 # -- turns ------------------------------------------------------------------------------------------
 
 
