@@ -61,6 +61,20 @@ class Farm:
             opened = await self.yard.client.post("/api/terminals", json=body)
             assert opened.status_code == 201, opened.text
             self.ids["terminal"] = opened.json()["id"]
+        if path.endswith(("/answer", "/steer")):
+            self.ids["turn"] = await self._asking()
+        else:
+            self.ids["turn"] = self.yard.ostler.store.turns(self.ids["session"])[0].id
+
+    async def _asking(self) -> str:
+        """A turn that waits for an answer, and then for a word on the way."""
+        session = (await make(self.yard, access="write"))["id"]
+        body = {"prompt": '[[ask:{"tool": "shell"}]] [[hear]] [[never_end]]', "transport": "dialog"}
+        begun = await self.yard.client.post(f"/api/sessions/{session}/turns", json=body)
+        assert begun.status_code == 202, begun.text
+        turn = str(begun.json()["id"])
+        self.ids["ask"] = (await until(lambda: self.yard.ostler.open_asks(turn)))[0].id
+        return turn
 
     def _has(self, what: str) -> bool:
         store = self.yard.ostler.store
@@ -192,6 +206,8 @@ def real(label: str, body: dict[str, Any], farm: Farm) -> dict[str, Any]:
             return {"take": True}
         case "POST /api/terminals/{terminal}/resize":
             return {"cols": 100, "rows": 30}
+        case "POST /api/turns/{turn}/answer":
+            return {"ask": farm.ids["ask"], "option": "deny"}
         case "POST /api/login":
             return {"token": farm.yard.people.sign("link", "view", "guest", 60)}
     return {}
