@@ -96,7 +96,7 @@ async def test_a_queued_turn_can_be_cancelled(stable: Stable) -> None:
         rival = await other.session(session=session.id)
         second = asyncio.create_task(collect(rival, "second", wait=True))
         await until(lambda: len(o.store.turns(session.id)) == 2)
-        other._cancel_turn(o.store.turns(session.id)[1].id)
+        other.turns.cancel(o.store.turns(session.id)[1].id)
         with pytest.raises(OstlerError) as caught:
             await second
         assert caught.value.kind == "cancelled"

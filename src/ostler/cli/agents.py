@@ -107,7 +107,7 @@ def _checked(keys: tuple[str, ...]) -> "list[tuple[Session, tuple[Check, ...]]]"
     from ostler.work.preflight import preflight
 
     async def look(o: "Ostler") -> "list[tuple[Session, tuple[Check, ...]]]":
-        await o.end_orphaned_turns()
+        await o.turns.end_orphaned()
         for key in keys:
             if not o.store.find(key):
                 agent_for(key, o.settings.models)  # says which names there are

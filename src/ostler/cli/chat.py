@@ -172,7 +172,7 @@ class Chat:
         return exit_code(self.session.last)
 
     def interrupt(self) -> None:
-        self.ostler.cancel_all()
+        self.ostler.turns.cancel_all()
 
     def is_command(self, line: str) -> bool:
         """Whether the agent itself takes this line as a command; ostler's own come first."""
@@ -236,7 +236,7 @@ class Chat:
         """A line that came while a turn runs: words for it, or the next prompt."""
         name, _, text = line.partition(" ")
         if name == "/steer" and text.strip():
-            self.ostler.own(self._steer(text.strip()))
+            self.ostler.turns.own(self._steer(text.strip()))
         else:
             self.waiting.append(line)
 

@@ -75,7 +75,7 @@ async def _exec(argv: tuple[str, ...], options: dict[str, Any]) -> int:
                 events = shown.shown(events)
         else:
             events = o.exec(argv, **wishes)
-        await carry(view, argv[0], events, o.cancel_all)
+        await carry(view, argv[0], events, o.turns.cancel_all)
         if o.last_exec is None:
             raise ostler.OstlerError("cancelled", "cancelled before the command began")
         view.end(o.last_exec)

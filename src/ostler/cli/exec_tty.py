@@ -62,5 +62,5 @@ class TerminalView:
         with self._user:
             how = await Client(viewing, self._user, take="always").run()
         if how.how != "ended":  # nobody is left to see it
-            self._o.cancel_all()
+            self._o.turns.cancel_all()
         return how

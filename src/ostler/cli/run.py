@@ -213,7 +213,7 @@ async def _run(
         if options["dialog"] and not options["events"]:
             view = asking(o, session, view)
         with _recording(options["record"]) as turn["record"]:
-            await carry(view, session.row.agent, session.run(prompt, **turn), o.cancel_all)
+            await carry(view, session.row.agent, session.run(prompt, **turn), o.turns.cancel_all)
         if session.last is None:
             raise ostler.OstlerError("cancelled", "cancelled before the turn began")
         view.end(session.last)
@@ -233,7 +233,7 @@ def asking(o: "Ostler", session: "LiveSession", view: "View", typed: "Callable[[
         except OstlerError as error:
             complain(str(error), 0)
 
-    return AskingView(view, lambda said: o.own(answer(said)), typed)
+    return AskingView(view, lambda said: o.turns.own(answer(said)), typed)
 
 
 @contextlib.contextmanager

@@ -29,7 +29,7 @@ async def begin(live: LiveSession, wishes: Wishes, *, wait: bool = False, once: 
         return Begun(row=live.ostler.find_turn(known), repeated=True)
     prepared = await live.prepare(wishes)
     told: asyncio.Future[Begun | OstlerError] = asyncio.get_running_loop().create_future()
-    live.ostler.own(_carry(live, prepared, wait, once, told))
+    live.ostler.turns.own(_carry(live, prepared, wait, once, told))
     answer = await asyncio.shield(told)
     if isinstance(answer, OstlerError):
         raise answer

@@ -1,7 +1,15 @@
 """A shell command as a turn: `ostler exec`. Its exit code is the proof."""
 
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+
 from ostler.agents import Agent, Reader
+from ostler.errors import OstlerError
+from ostler.store import Redactor
 from ostler.words import AnyEvent, Exit, Host, Launch, Problem, Raw, Started, TextDelta, Turn, Verdict
+from ostler.work.carry import Attempt
+from ostler.work.environment import secrets
 
 _TEXT_LIMIT = 1024 * 1024
 
@@ -59,3 +67,21 @@ COMMAND = Agent(
 
 def started(turn: Turn) -> Started:
     return Started(agent=turn.agent, folder=turn.folder)
+
+
+def command_attempt(turn: Turn, argv: Sequence[str], environ: Mapping[str, str]) -> Attempt:
+    """The attempt at it, with the user's own environment. Raises missing."""
+    env = {name: value for name, value in environ.items() if not name.startswith("OSTLER_")}
+    if shutil.which(os.path.join(turn.folder, argv[0]) if "/" in argv[0] else argv[0], path=env.get("PATH")) is None:
+        raise OstlerError("missing", f"`{argv[0]}` is not a command that can be run", "Check the spelling and PATH")
+    return Attempt(
+        turn=turn,
+        agent=COMMAND,
+        reader=COMMAND.reader(turn),
+        launch=Launch(argv=tuple(argv)),
+        env=env,
+        served_by="exec",
+        records_of="exec",
+        redactor=Redactor(secrets(environ, env, ())),
+        told=turn,
+    )

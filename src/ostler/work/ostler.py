@@ -3,10 +3,9 @@
 import asyncio
 import os
 import shlex
-import shutil
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -18,18 +17,15 @@ from ostler.agents import AGENTS, Agent, Conversation, any_acp
 from ostler.errors import OstlerError
 from ostler.process import Size, Warden, raise_fd_limit
 from ostler.settings import Settings
-from ostler.store import Redactor, Store
+from ostler.store import Store
 from ostler.words import (
     Access,
     Answered,
     AnyEvent,
     Asked,
     Envelope,
-    Launch,
     Limits,
     Offered,
-    Outcome,
-    Problem,
     Session,
     Turn,
     TurnRow,
@@ -37,25 +33,20 @@ from ostler.words import (
 from ostler.work.adopt import found, listed, lists
 from ostler.work.asks import Answer
 from ostler.work.call_terminals import CallTerminals
-from ostler.work.carry import Attempt, Stop
 from ostler.work.carry_tty import carry_tty
-from ostler.work.command import COMMAND
+from ostler.work.command import command_attempt
 from ostler.work.dialogs import Dialogs
-from ostler.work.environment import secrets
-from ostler.work.owner import OwnerDesk, Request, alive, ask_owner, end_orphaned_turns, end_unwatched
+from ostler.work.owner import OwnerDesk, Request, alive, ask_owner
 from ostler.work.prepare import NotesCache, Setup, check_folder, server_of
 from ostler.work.probe import AgentReport, report
 from ostler.work.sessions import LiveSession, Prepared, choose, expires, new_session_id
 from ostler.work.turn import TurnRun
 from ostler.work.turn_terminal import TurnTerminal
+from ostler.work.turns import Turns, change_since
 
 if TYPE_CHECKING:
     from ostler.terminal.screen import Screens
     from ostler.work.terminals import Terminals
-
-_POLL = 0.05
-_PATIENCE = 1.0
-_CLOSING = "ostler is closing"
 
 
 class Ostler:
@@ -65,15 +56,10 @@ class Ostler:
         any_acp.add(AGENTS, settings.acp)
         self.setup = Setup(settings=settings, environ=dict(environ), store=_open_store(settings))
         self.desk = OwnerDesk(self.store, role)
-        self._looking_after: asyncio.Task[None] | None = None
         self._stays = role == "up"
         self._warden: asyncio.Task[Warden] | None = None
         self.dialogs = Dialogs(self.warden, settings.dialog_idle, partial(CallTerminals, self), self.store.turn_before)
-        self._running: dict[str, tuple[TurnRun, asyncio.Task[Envelope]]] = {}
-        self._in_line: dict[str, Stop] = {}
-        self._begun: set[asyncio.Task[None]] = set()  # turns that go on though nobody reads them
-        self._closing = False
-        self._abandoned: set[str] = set()  # turns whose end could not be written
+        self.turns = Turns(self.store, self.desk)
         self.last_exec: Envelope | None = None
         self.turn_terminals: dict[str, TurnTerminal] = {}  # what the turns of this process say, by terminal
 
@@ -102,25 +88,16 @@ class Ostler:
         raise_fd_limit()
         try:
             await self.desk.open(self._answer, self._stream)
-            await self.end_orphaned_turns()
+            await self.turns.end_orphaned()
         except BaseException:
             self.store.close()
             raise
         if self._stays:
-            self._looking_after = asyncio.create_task(self._look_after())
+            self.turns.look_after()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        self._closing = True
-        for run, _ in self._running.values():
-            run.cancel(_CLOSING)
-        for stop in self._in_line.values():
-            stop.wish(Problem(kind="cancelled", message=_CLOSING))
-        tasks = (*(task for _, task in self._running.values()), *self._begun)
-        await asyncio.gather(*tasks, return_exceptions=True)
-        if self._looking_after is not None:
-            self._looking_after.cancel()
-            await asyncio.gather(self._looking_after, return_exceptions=True)
+        await self.turns.close()
         async with AsyncExitStack() as rest:  # the last one first, whatever fails
             rest.callback(self.store.close)
             if "screens" in self.__dict__:
@@ -238,14 +215,14 @@ class Ostler:
                 after = event.seq
             if idle and not forever:
                 return
-            await self._change_since(version)
+            await change_since(self.store, version)
 
     # -- cancelling, pruning, adopting, looking
 
     async def cancel(self, key: str) -> bool:
         """Tells the owner of that session's turn to cancel it. False: no turn runs."""
         row = self.find(key)
-        await self.end_orphaned_turns()
+        await self.turns.end_orphaned()
         waiting = [turn for turn in self.store.running_turns() if turn.session == row.id]
         for turn in waiting:
             await self._tell_owner_to_cancel(turn)
@@ -302,7 +279,7 @@ class Ostler:
 
     async def cancel_turn(self, id: str) -> TurnRow:
         """Tells the owner of this turn to cancel it; the turn as it is then. One that has ended is left alone."""
-        await self.end_orphaned_turns()
+        await self.turns.end_orphaned()
         turn = self.find_turn(id)
         if turn.state != "ended":
             await self._tell_owner_to_cancel(turn)
@@ -311,19 +288,14 @@ class Ostler:
     async def _tell_owner_to_cancel(self, turn: TurnRow) -> None:
         owner = self.store.owner(turn.owner) if turn.owner else None
         if turn.owner == self.desk.id:
-            self._cancel_turn(turn.id)
+            self.turns.cancel(turn.id)
         elif owner is not None and alive(owner):
             await ask_owner(owner, {"op": "cancel", "turn": turn.id})
-
-    def cancel_all(self) -> bool:
-        """Cancels every turn of this process, those in line too. False: there is none."""
-        told = [self._cancel_turn(turn_id) for turn_id in (*self._running, *self._in_line)]
-        return any(told)
 
     async def prune(self, older_than: float | None = None, dry_run: bool = False) -> list[Session]:
         """Removes sessions that expired, or were not used for `older_than` seconds; never a busy one."""
         now = time.time()
-        await self.end_orphaned_turns()
+        await self.turns.end_orphaned()
         watched = {row.session for row in self.store.terminals(live=True)}
         idle = [row for row in self.store.sessions() if row.state == "idle" and row.id not in watched]
         old = [row for row in idle if _is_old(row, now, older_than)]
@@ -335,7 +307,7 @@ class Ostler:
     async def remove(self, key: str) -> Session:
         """Ends the session's terminals and removes it with its files. `busy` while a turn of it lives."""
         row = self.find(key)
-        await self.end_orphaned_turns()
+        await self.turns.end_orphaned()
         await self.store.change_session(row.id, state="closed")  # from here on nobody begins anything in it
         await self.terminals.close_all(row.id)
         await self.store.remove_session(row.id)
@@ -408,7 +380,7 @@ class Ostler:
         )
         environ = {**self.setup.environ, **(env or {})}
         live = LiveSession(self, row, stored=False)
-        attempt = _command_attempt(turn, argv, environ)
+        attempt = command_attempt(turn, argv, environ)
         if tty is not None:
             attempt = structs.replace(attempt, in_terminal=partial(carry_tty, self.terminals, tty))
         events = live.carry(Prepared(attempt=attempt))
@@ -434,100 +406,13 @@ class Ostler:
         """Runs the turn in a task of its own, which this Ostler waits for."""
         if run.first.in_terminal is None:
             run.terminal = TurnTerminal(self, run.session, run.turn, run.redactor)
-        task = asyncio.create_task(run.run())
-        self._running[run.turn.id] = run, task
-        task.add_done_callback(lambda task: self._untrack(run.turn.id, task))
-        if self._closing:
-            run.cancel(_CLOSING)
-        return task
-
-    def own(self, work: Coroutine[Any, Any, None]) -> None:
-        """A task that this Ostler waits for when it closes: what it does goes on though nobody awaits it."""
-        task = asyncio.create_task(work)
-        self._begun.add(task)
-        task.add_done_callback(self._disown)
-
-    def _disown(self, task: "asyncio.Task[None]") -> None:
-        self._begun.discard(task)
-        if not task.cancelled():
-            task.exception()  # a turn that could not be ended is in `_abandoned`; nothing else is raised
-
-    def _untrack(self, turn_id: str, task: "asyncio.Task[Envelope]") -> None:
-        self._running.pop(turn_id, None)
-        if task.cancelled() or task.exception() is not None:
-            self._abandoned.add(turn_id)
-
-    async def end_orphaned_turns(self) -> bool:
-        """Ends the turns that nobody carries any more. True: there were some."""
-        ended = await end_orphaned_turns(self.store, self._abandoned)
-        self._abandoned -= {row.id for row in ended}
-        return bool(ended)
-
-    async def _look_after(self) -> None:
-        """One that stays ends what others leave behind when they die: those who watch are told soon."""
-        while True:
-            await asyncio.sleep(_PATIENCE)
-            with suppress(OstlerError):  # a store in trouble is asked again
-                if not all(map(alive, self.store.owners())):
-                    await self.end_orphaned_turns()
-
-    async def wait_in_line(self, turn: Turn) -> int:
-        """Waits until a queued turn may begin; the next seq. A cancel ends it as cancelled."""
-        stop, look = Stop(), 0.0
-        self._in_line[turn.id] = stop
-        if self._closing:
-            stop.wish(Problem(kind="cancelled", message=_CLOSING))
-        try:
-            while stop.problem is None:
-                version = self.store.data_version()
-                if time.monotonic() >= look:
-                    await self.end_orphaned_turns()
-                    look = time.monotonic() + _PATIENCE
-                if self.store.next_turn(turn.session) == turn.id:
-                    next_seq = await self.store.claim_turn(turn.id, self.desk.id)
-                    if next_seq is not None:
-                        return next_seq
-                await self._change_since(version, stop)
-            raise OstlerError("cancelled", "cancelled while it waited for the session")
-        except BaseException as error:
-            await self.give_up(turn, error)
-            raise
-        finally:
-            del self._in_line[turn.id]
-
-    async def _change_since(self, version: int, stop: Stop | None = None) -> None:
-        """Waits until somebody wrote to the store; a second at most, since a dead owner writes nothing."""
-        deadline = time.monotonic() + _PATIENCE
-        while self.store.data_version() == version and time.monotonic() < deadline:
-            if stop is not None and stop.problem is not None:
-                return
-            await asyncio.sleep(_POLL)
-
-    async def give_up(self, turn: Turn, error: BaseException) -> None:
-        """Ends a stored turn that nobody will carry, for this reason."""
-        row = self.store.turn(turn.id)
-        if row is None:
-            return
-        problem = Problem(kind="cancelled", message="cancelled while it waited for the session")
-        if isinstance(error, OstlerError):
-            problem = Problem(kind=error.kind, message=error.message, hint=error.hint, retry_at=error.retry_at)
-        outcome: Outcome = "cancelled" if problem.kind == "cancelled" else "failed"
-        await end_unwatched(self.store, row, outcome, problem)
-
-    def _cancel_turn(self, turn_id: str) -> bool:
-        if turn_id in self._running:
-            self._running[turn_id][0].cancel()
-        elif turn_id in self._in_line:
-            self._in_line[turn_id].wish(Problem(kind="cancelled", message="cancelled"))
-        else:
-            return False
-        return True
+        return self.turns.track(run)
 
     async def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """What other ostler processes may ask of this one."""
         match request:
             case {"op": "cancel", "turn": str(turn)}:
-                return {"ok": self._cancel_turn(turn)}
+                return {"ok": self.turns.cancel(turn)}
             case {"op": "answer", "turn": str(turn), "answer": answer}:
                 await self.dialogs.answer(turn, msgspec.convert(answer, Answer))
                 return {"ok": True}
@@ -559,23 +444,6 @@ def _open_store(settings: Settings) -> Store:
         with open(ignore, "x") as file:
             file.write("*\n")
     return store
-
-
-def _command_attempt(turn: Turn, argv: Sequence[str], environ: Mapping[str, str]) -> Attempt:
-    env = {name: value for name, value in environ.items() if not name.startswith("OSTLER_")}
-    if shutil.which(os.path.join(turn.folder, argv[0]) if "/" in argv[0] else argv[0], path=env.get("PATH")) is None:
-        raise OstlerError("missing", f"`{argv[0]}` is not a command that can be run", "Check the spelling and PATH")
-    return Attempt(
-        turn=turn,
-        agent=COMMAND,
-        reader=COMMAND.reader(turn),
-        launch=Launch(argv=tuple(argv)),
-        env=env,
-        served_by="exec",
-        records_of="exec",
-        redactor=Redactor(secrets(environ, env, ())),
-        told=turn,
-    )
 
 
 def _is_old(row: Session, now: float, older_than: float | None) -> bool:

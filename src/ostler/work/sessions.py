@@ -234,7 +234,7 @@ class LiveSession:
         except OstlerError as error:
             if error.kind != "busy":
                 raise
-            if await self.ostler.end_orphaned_turns():
+            if await self.ostler.turns.end_orphaned():
                 return await self.place(prepared, wait, once)
             if not wait:
                 raise
@@ -246,11 +246,11 @@ class LiveSession:
     async def wait_in_line(self, prepared: Prepared) -> tuple[int, Prepared]:
         """The first seq once a queued turn may begin, and the turn as it is then."""
         turn = prepared.attempt.turn
-        next_seq = await self.ostler.wait_in_line(turn)
+        next_seq = await self.ostler.turns.wait_in_line(turn)
         try:
             return next_seq, await self._as_of_now(prepared)
         except BaseException as error:
-            await self.ostler.give_up(turn, error)
+            await self.ostler.turns.give_up(turn, error)
             raise
 
     async def _as_of_now(self, prepared: Prepared) -> Prepared:

@@ -159,7 +159,7 @@ class Terminals:
     async def _settle(self, rows: Sequence[TerminalRow]) -> None:
         """Ends what dead owners left, if something of it is among the rows."""
         if any(self._orphaned(row) for row in rows):
-            await self._ostler.end_orphaned_turns()
+            await self._ostler.turns.end_orphaned()
 
     # -- looking -----------------------------------------------------------------------------------------
 
@@ -252,7 +252,7 @@ class Terminals:
             return None
         owner = self._owner(row)
         if owner is None:
-            await self._ostler.end_orphaned_turns()
+            await self._ostler.turns.end_orphaned()
             return None
         return Ask(owner, row)
 
