@@ -10,6 +10,8 @@ import pytest
 from msgspec import structs
 
 from ostler.agents import AGENTS
+from ostler.agents.acp import acp_face
+from ostler.agents.acp_words import Acp
 from ostler.agents.adapter import Agent
 from ostler.errors import OstlerError
 from ostler.settings import Settings
@@ -234,14 +236,14 @@ def test_login_by_key_by_file_or_elsewhere(tmp_path: Path) -> None:
 def test_tables() -> None:
     one = structs.replace(
         CLAW, resumes=True, forks=False, chooses_id=True, schema="native", system="flag", tool_lists=False,
-        images="no", deltas=True, tokens=True, cost=False,
+        images="no", deltas=True, tokens=True, cost=False, dialog=acp_face(Acp(), CLAW.launch),
         access={"read": "`-r | -x`"}, unconfined={"read": "the\nnet"},
     )  # fmt: skip
     assert probes.abilities_table([one]) == (
         "| agent | resume | fork | own id | schema | system prompt | tool lists | images | live text "
-        "| tokens | cost |\n"
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
-        "| `claw` | yes | – | yes | native | flag | – | – | yes | yes | – |\n"
+        "| tokens | cost | dialog | steer |\n"
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
+        "| `claw` | yes | – | yes | native | flag | – | – | yes | yes | – | acp | – |\n"
     )
     assert probes.access_table([one]) == (
         "| agent | access | enforced by | not confined |\n"

@@ -265,6 +265,8 @@ def abilities(agent: Agent) -> dict[str, str | bool]:
         "live text": agent.deltas,
         "tokens": agent.tokens,
         "cost": agent.cost,
+        "dialog": agent.dialog.protocol if agent.dialog else False,
+        "steer": bool(agent.dialog and agent.dialog.steers),
     }
 
 
