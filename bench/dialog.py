@@ -108,15 +108,17 @@ class Row:
         self.name, self.turn = name, turn
         self.there: list[float] = []
         self.back: list[float] = []
+        self.cpu: list[float] = []  # of this process, all its threads: it varies less on a busy machine
 
     async def take(self, keep: bool) -> None:
-        began = time.monotonic()
+        cpu, began = time.process_time(), time.monotonic()
         said = await self.turn()
-        ended = time.monotonic()
+        ended, cpu = time.monotonic(), time.process_time() - cpu
         got, wrote = map(float, said.split())
         if keep:
             self.there.append((got - began) * 1000)
             self.back.append((ended - wrote) * 1000)
+            self.cpu.append(cpu * 1000)
 
     @property
     def whole(self) -> list[float]:
@@ -141,14 +143,14 @@ def flush_ms(folder: Path) -> float:
 
 
 def show(rows: list[Row], missing: str, flush: float) -> None:
-    beside = rows[-1] if not missing else None
-    print(f"{f'a warm turn, ms over the stand-in, {TURNS} turns each':50} {'p50':>7} {'p95':>7}   there   back   ratio")
+    beside = at(rows[-1].whole, 50) if not missing else None
+    heads = ("p50", "p95", "there", "back", "CPU", "ratio")
+    print(f"{f'a warm turn, ms over the stand-in, {TURNS} turns each':50}", *(f"{head:>7}" for head in heads))
     for row in rows:
         p50 = at(row.whole, 50)
-        ratio = f"{p50 / at(beside.whole, 50):7.2f}" if beside else "      –"
-        print(
-            f"{row.name:50} {p50:7.2f} {at(row.whole, 95):7.2f} {at(row.there, 50):7.2f}{at(row.back, 50):7.2f} {ratio}"
-        )
+        figures = (p50, at(row.whole, 95), at(row.there, 50), at(row.back, 50), at(row.cpu, 50))
+        ratio = f"{p50 / beside:7.1f}" if beside else f"{'–':>7}"
+        print(f"{row.name:50}", *(f"{figure:7.2f}" for figure in figures), ratio)
     tenth = max(TURNS // 10, 2)
     first, last = (statistics.median(part) for part in (rows[0].whole[:tenth], rows[0].whole[-tenth:]))
     print(f"ostler's first {tenth} turns {first:.2f}, its last {tenth} {last:.2f}: a session that grows")
