@@ -84,6 +84,14 @@ def test_any_chunking_gives_the_same(parts: list[bytes], data: st.DataObject) ->
     assert b"".join(outward.feed(piece) for piece in pieces) == Outward().feed(whole)
 
 
+@pytest.mark.parametrize("data", [b"\x1b]52;c;aGk\xc2\xa9\x07", b"\x1b]52;c;aGk\x1b[1m", b"\x1bPq\xc2\xa9\x1b\\"])
+def test_no_cut_lets_a_string_begin(data: bytes) -> None:
+    for at in range(len(data)):
+        outward = Outward()
+        shown = outward.feed(data[:at]) + outward.feed(data[at:] + b"x")
+        assert shown == (b"\x1b[1mx" if data.endswith(b"m") else b"x"), at
+
+
 @given(
     st.lists(
         st.sampled_from([b"\x1b", b"[", b"6", b"n", b"?", b"\x05", b"Z", b"\xc2", b"\x9b", b"]", b"\n"]), max_size=30

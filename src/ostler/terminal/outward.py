@@ -42,20 +42,19 @@ class Outward:
             if self._swallowing:
                 return b""
         at = self._unfinished(data)
-        data, self._held = data[:at], data[at:]
+        self._held = data[at:]
         if len(self._held) > LIMIT:
             self._held, self._swallowing = b"", True
-        return _DROPPED.sub(b"", data)
+        # The first byte of what is held ends a string before it; alone, it is dropped.
+        return _DROPPED.sub(b"", data[: at + 1])
 
     def _unfinished(self, data: bytes) -> int:
         """Where the sequence begins that the next bytes may complete; the end if there is none."""
-        if data.endswith(b"\xc2"):
-            return len(data) - 1
         last = data.rfind(b"\x1b")
         for at in (data.rfind(b"\x1b", 0, last) if last > 0 else -1, last):  # a string may end in half a terminator
             if at >= 0 and _UNFINISHED.match(data, at):
                 return at
-        return len(data)
+        return len(data) - data.endswith(b"\xc2")
 
     def _swallow(self, data: bytes) -> bytes:
         found = _STRING_END.search(data)
