@@ -20,7 +20,7 @@ RUN_HELP = " See: ostler run --help"
         (("rnu",), "there is no command 'rnu'. Did you mean run? See: ostler --help"),
         (("fix",), "there is no command 'fix'. To run a turn: ostler run claude \"fix …\". See: ostler --help"),
         (("--nope",), "No such option '--nope'. See: ostler --help"),
-        (("run", "--foldr", "x"), "No such option '--foldr'. Did you mean '--folder'?" + RUN_HELP),
+        (("run", "--fallbck", "x"), "No such option '--fallbck'. Did you mean '--fallback'?" + RUN_HELP),
         (
             ("run", "claude", "fix", "it"),
             "3 words where an agent and a prompt were expected: put the prompt in quotes." + RUN_HELP,

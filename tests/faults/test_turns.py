@@ -8,10 +8,10 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from ostler.errors import OstlerError
 from ostler.process import tree
@@ -182,13 +182,12 @@ async def test_the_warden_killed_in_a_turn_ends_that_turn_and_no_other(stable: S
         assert again.last.ok and again.last.text == "fine"
 
 
-async def test_a_store_that_is_locked_is_a_typed_error_and_recovers(stable: Stable) -> None:
+async def test_a_store_that_is_locked_is_a_typed_error_and_recovers(
+    stable: Stable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Store, "open", partial(Store.open, timeout=0.3))
     settings = load_settings(folder=str(stable.folder), environ=stable.env).settings
-    o = Ostler(settings, stable.env)
-    o.store.close()
-    o.setup = replace(o.setup, store=Store.open(settings.home, timeout=0.3))
-    o.desk.store = o.store
-    async with o:
+    async with Ostler(settings, stable.env) as o:
         session = await o.session("script", folder=str(stable.folder))
         lock = sqlite3.connect(stable.state / "ostler.db", isolation_level=None)
         lock.execute("BEGIN IMMEDIATE")
