@@ -17,7 +17,7 @@ run: $(VENV)/.ready $(PAGE)
 
 test: $(VENV)/.ready $(PAGE) check
 	cd web && $(NPM) run --silent test
-	$(PYTEST) -n 2 --dist loadfile --ignore tests/real tests
+	$(PYTEST) -n 3 --dist loadfile --ignore tests/real tests
 
 check: $(VENV)/.ready web/node_modules/.ready
 	$(BIN)/ruff check .
@@ -36,9 +36,10 @@ pictures: $(VENV)/.ready $(PAGE)
 tables: $(VENV)/.ready
 	@$(BIN)/python docs/tables.py
 
-# The real CLIs, pinned, in a cache folder of their own; each test talks to a scripted model on loopback.
+# The real CLIs, pinned, in a cache folder of their own; each test talks to a scripted model on loopback. They wait
+# a good deal: three at a time keep two cores busy.
 test-real: $(VENV)/.ready $(CLIS)/.ready $(CLIS)/acp-python/.ready
-	OSTLER_TEST_CLIS=$(CLIS) OSTLER_TEST_NODE=$(NODE)/bin $(PYTEST) -n 2 --dist loadgroup tests/real
+	OSTLER_TEST_CLIS=$(CLIS) OSTLER_TEST_NODE=$(NODE)/bin $(PYTEST) -n 3 --dist loadgroup tests/real
 
 bench: $(VENV)/.ready
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
