@@ -30,3 +30,17 @@ async def test_write_stays_in_the_folder_whatever_people_allow(yard: Yard) -> No
         envelope, events = await turn(o, live, "[[write:app.py]]")
         assert [(e.option, e.by) for e in events if isinstance(e, Answered)] == [("allow_once", "a person")]
         assert (yard.folder / "app.py").exists()
+
+
+async def test_a_model_for_one_turn_is_not_that_of_the_next(yard: Yard) -> None:
+    async with yard.ostler() as o:
+        live = await yard.session(o)
+        used, pids = [], set()
+        for model in (None, "claude-haiku-4-5", None):
+            yard.model.requests.clear()
+            envelope, _ = await turn(o, live, "hello", model=model)
+            assert envelope.ok, envelope
+            used.append({x.body["model"] for x in yard.model.asked})
+            pids.add(o.dialogs._live[live.id].dialog.process.pid)
+        assert used[1] == {"claude-haiku-4-5"} and used[0] == used[2] != used[1]
+        assert len(pids) == 1

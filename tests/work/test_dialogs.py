@@ -190,6 +190,13 @@ async def test_models_are_chosen_among_those_there_are(yard: AcpYard) -> None:
         assert (await turn(o, live, "[[say:still here]]"))[0].ok
 
 
+async def test_a_model_for_one_turn_is_not_that_of_the_next(yard: AcpYard) -> None:
+    async with yard.ostler() as o:
+        live = await yard.session(o)
+        for model, used in ((None, "scripted"), ("scripted-fast", "scripted-fast"), (None, "scripted")):
+            assert (await turn(o, live, "[[echo:model]]", model=model))[0].text == used
+
+
 async def test_what_goes_with_a_prompt(yard: AcpYard) -> None:
     (yard.folder / "a.txt").write_text("A")
     async with yard.ostler() as o:

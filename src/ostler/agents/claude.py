@@ -169,6 +169,9 @@ class ClaudeDialog(StreamDialog):
 
     modes = DIALOG_MODES
 
+    def usual_model(self) -> list[Step]:
+        return [self._request("set_model", model=None)]
+
     def _asked(self, id: str, request: dict[str, Any]) -> list[Step]:
         """No answer widens the access: what it does not reach is refused before anybody is asked."""
         steps, access = super()._asked(id, request), self.first.access

@@ -127,6 +127,10 @@ class CodexDialog(Dialog):
     def offered(self) -> Offered:
         return Offered(quiet=True, models=self._models, model=self._model or "")
 
+    def usual_model(self) -> list[Step]:
+        """The thread keeps the last one, also in another process: there is no way back."""
+        return []
+
     def answer(self, ask: str, kind: AnswerKind, message: str = "") -> list[Step]:
         request = self._open.pop(ask, None)
         if request is None:

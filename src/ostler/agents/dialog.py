@@ -149,6 +149,10 @@ class Dialog:
             raise too_wide(agent, mode, access, self.modes.get(access, ()))
         raise OstlerError("bad_request", f"{agent} has no mode {mode!r}", f"It has: {', '.join(self.modes[access])}")
 
+    def usual_model(self) -> list[Step]:
+        """Back to the model that the agent takes by itself. Raises unsupported where that needs a new process."""
+        raise OstlerError("unsupported", f"{self.first.agent} cannot go back to its own model in a dialog")
+
     def reply(self, call: str, result: dict[str, Any] | None, problem: Problem | None = None) -> list[Step]:
         """The outcome of a `Call`."""
         raise NotImplementedError

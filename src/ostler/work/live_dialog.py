@@ -161,8 +161,8 @@ class LiveDialog:
         """
         model, mode = attempt.turn.model, attempt.turn.mode
         try:
-            if model is not None and model != self.model:
-                await self._do(lambda: self.dialog.change(model=model))
+            if model != self.model:
+                await self._do(lambda: self.dialog.change(model=model) if model else self.dialog.usual_model())
                 self.model = model
         except OstlerError as error:
             if error.kind != "unsupported":
