@@ -103,6 +103,20 @@ async def test_a_turn_of_its_own_process_ends_the_dialog(ostler: Ostler, tmp_pat
     assert (await turn(ostler, live, "[[history]]"))[0].text == "[[say:one]]\n[[say:two]]"
 
 
+async def test_a_dialog_that_is_closed_for_being_idle_takes_no_turn_with_it(ostler: Ostler, tmp_path: Path) -> None:
+    """Turns come just when the time is up: each finds the process, or another one."""
+    ostler.dialogs._idle = 0.0005
+    live = await ostler.session("script", folder=str(tmp_path))
+    pids = set()
+    for number in range(40):
+        envelope, _ = await turn(ostler, live, f"[[say:{number}]]")
+        assert (envelope.outcome, envelope.text) == ("done", str(number))
+        pids |= {held.dialog.process.pid for held in ostler.dialogs._live.values()}
+        await asyncio.sleep(0.0001 * (number % 10))
+    await ostler.dialogs.close()
+    assert not any(map(tree.identity, pids))
+
+
 async def test_a_process_that_dies_is_replaced(ostler: Ostler, tmp_path: Path) -> None:
     live = await ostler.session("script", folder=str(tmp_path))
     assert (await turn(ostler, live, "[[say:one]]"))[0].ok

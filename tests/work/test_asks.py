@@ -72,6 +72,30 @@ async def test_a_rule_answers_at_once() -> None:
     assert Given("ask").asks.opened(asked(*ALL)) is None
 
 
+async def test_a_rule_that_an_ask_has_no_option_for_leaves_it_to_a_person() -> None:
+    given = Given("allow")
+    assert given.asks.opened(asked("allow_always", "reject_once")) is None
+    await given.asks.answer(Answer(ask="1", option="always"))
+    assert given.given == [("1", "allow_always", "you", "")]
+
+
+class TakenBack(Given):
+    """The agent takes the first one back while it is being answered."""
+
+    async def _give(self, ask: str, kind: AnswerKind, by: str, message: str) -> None:
+        if ask == "1":
+            raise OstlerError("not_found", "the ask '1' is not open")
+        await super()._give(ask, kind, by, message)
+
+
+async def test_one_that_was_taken_back_does_not_keep_a_cancel_from_the_others() -> None:
+    given = TakenBack()
+    for id in ("1", "2"):
+        given.asks.opened(asked(*ALL, id=id))
+    await given.asks.cancel("you")
+    assert given.given == [("2", "cancelled", "you", "")] and len(given.asks) == 0
+
+
 async def test_the_first_answer_counts() -> None:
     it = Given()
     it.asks.opened(asked(*ALL))

@@ -1,6 +1,7 @@
 """Asks of a running turn: answered by a rule, by a person, or by the time limit; each exactly once."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
 
@@ -53,7 +54,8 @@ class Asks:
         """Takes up an ask. The answer and its author where a rule has one; None: somebody has to answer."""
         ruling, by = self._decide(asked)
         if ruling != "ask":
-            return kind_for(asked, ruling), by
+            with contextlib.suppress(OstlerError):  # it has no such option: a person chooses among those it has
+                return kind_for(asked, ruling), by
         self._open[asked.id] = asked
         if self._limit is not None:
             self._timers[asked.id] = asyncio.create_task(self._deny_in_time(asked))
@@ -80,8 +82,9 @@ class Asks:
     async def cancel(self, by: str) -> None:
         """Answers all that are open with `cancelled`: the turn ends."""
         for ask in list(self._open):
-            self.settled(ask, by)
-            await self._give(ask, "cancelled", by, "")
+            if self.settled(ask, by):
+                with contextlib.suppress(OstlerError):  # the agent has taken it back meanwhile
+                    await self._give(ask, "cancelled", by, "")
 
     def close(self) -> None:
         for timer in self._timers.values():
@@ -92,8 +95,9 @@ class Asks:
     async def _deny_in_time(self, asked: Asked) -> None:
         assert self._limit is not None
         await asyncio.sleep(self._limit)
-        if asked.id in self._open:
-            await self.answer(Answer(ask=asked.id, option="deny", by="time limit", message="nobody answered in time"))
+        denied = Answer(ask=asked.id, option="deny", by="time limit", message="nobody answered in time")
+        with contextlib.suppress(OstlerError):  # somebody did, or the turn is over
+            await self.answer(denied)
 
 
 def kind_for(asked: Asked, option: str) -> AnswerKind:

@@ -140,6 +140,7 @@ class Dialogs:
         if session not in self._live:
             return None
         held = self._live[session]
+        held.dialog.stay()  # it must not be closed for being idle while it is looked at
         fits = held.dialog.usable and held.made_for == _fingerprint(attempt) and not turn.fork
         if fits and self._knows_all(held, turn) and await self._adapted(held, attempt):
             return held.dialog
@@ -151,7 +152,9 @@ class Dialogs:
         return self._before is None or held.last in (turn.id, self._before(turn.id))
 
     def _retire(self, session: str, dialog: LiveDialog) -> None:
-        task = asyncio.create_task(self._forget(session, dialog))
+        """From this moment on no turn finds it."""
+        self._live.pop(session)
+        task = asyncio.create_task(dialog.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 

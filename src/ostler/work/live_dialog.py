@@ -117,8 +117,6 @@ class LiveDialog:
         around: Around,
     ) -> Carried:
         """Runs one turn to its end. The process stays for the next one, unless it died or would not stop."""
-        if self._rest is not None:
-            self._rest.cancel()
         asks = Asks(around.decide, self._give, around.ask_limit)
         turn = self._turn = _Turn(attempt, around, asks)
         self._served = turn.calls
@@ -173,18 +171,20 @@ class LiveDialog:
         return True
 
     def rest(self, seconds: float, then: Callable[[], None]) -> None:
-        """Calls `then` unless a turn comes within this time."""
+        """Calls `then` after this time, unless it is told to `stay`."""
+        self.stay()
+        self._rest = asyncio.get_running_loop().call_later(seconds, then)
+
+    def stay(self) -> None:
         if self._rest is not None:
             self._rest.cancel()
-        self._rest = asyncio.get_running_loop().call_later(seconds, then)
 
     async def close(self) -> None:
         """Says goodbye, closes stdin, and ends what is still there; idempotent."""
         if self._closed:
             return
         self._closed = True
-        if self._rest is not None:
-            self._rest.cancel()
+        self.stay()
         try:
             await self._leave()
         finally:
@@ -321,7 +321,7 @@ class LiveDialog:
 
     async def _asked(self, asked: Asked) -> None:
         turn = self._turn
-        if turn is None:
+        if turn is None or turn.over.is_set():
             for step in self.dialog.answer(asked.id, "cancelled"):
                 await self._step(step)
             return
@@ -339,11 +339,17 @@ class LiveDialog:
 
     async def _give(self, ask: str, kind: AnswerKind, by: str, message: str) -> None:
         """An answer of a person or the time limit, on its way to the agent. Journaled before it is given."""
-        turn = self._turn
-        assert turn is not None
         async with self._in_order:
+            turn = self._turn
+            if turn is None:
+                raise OstlerError("not_found", f"the ask {ask!r} is not open: its turn is over")
+            try:
+                steps = self.dialog.answer(ask, kind, message)
+            except OstlerError:
+                await self._answered(turn, ask, "cancelled", "the agent")
+                raise
             await self._answered(turn, ask, kind, by)
-            for step in self.dialog.answer(ask, kind, message):
+            for step in steps:
                 await self._step(step)
             if not len(turn.asks):
                 await turn.asking(False)
