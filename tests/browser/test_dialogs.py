@@ -36,7 +36,7 @@ def test_the_composer_steers_the_running_turn(visit: Callable[..., Reader]) -> N
     field.fill("leave the tests alone")
     asked.page.get_by_role("button", name="Steer").click()
     expect(field).to_have_value("")
-    expect(journal).to_contain_text("told on the way: leave the tests alone")
+    expect(journal).to_contain_text("told on the way by You: leave the tests alone")
     expect(journal.locator(".md", has_text="leave the tests alone")).to_have_count(1)
     field.fill("and **hurry**")
     field.press("Control+Shift+Enter")

@@ -254,7 +254,7 @@ def test_steer_tells_the_running_turn_more(chat: Chat) -> None:
     say(pty, "[[say:begun]] [[hear]]")
     pty.until(b"begun\r\n")
     pty.type(b"/steer  and oats \r")
-    pty.until(b"told on the way: and oats\r\n")
+    pty.until(b"told on the way by you: and oats\r\n")
     pty.until(b"and oats\r\n")
     pty.until("✓ done".encode())
     say(pty, "/steer more")

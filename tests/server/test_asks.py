@@ -192,7 +192,7 @@ async def test_a_running_turn_is_told_more(yard: Yard) -> None:
     assert (await ended(yard, turn))["outcome"] == "done"
     assert (await yard.client.get(f"/api/turns/{turn}/envelope")).json()["text"] == "and tea"
     told = [event.text for event in yard.ostler.events(session) if isinstance(event, Notice)]
-    assert told == ["told on the way: and tea"]
+    assert told == ["told on the way by tester: and tea"]
 
 
 async def test_steering_where_it_cannot_be(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ async def steer_turn(ostler: Ostler, person: Person, turn: str, data: Steering) 
         raise OstlerError("unsupported", f"turn {row.id} runs in no dialog", "Queue it as the next prompt")
     if row.state == "queued":
         raise OstlerError("not_found", f"turn {row.id} has not begun yet")
-    await ostler.steer(row.session, data.text)
+    await ostler.steer(row.session, data.text, person.name)
 
 
 def _running(ostler: Ostler, turn: str) -> TurnRow:

@@ -124,8 +124,8 @@ class Dialogs:
     async def answer(self, turn: str, answer: Answer) -> None:
         await self.running(turn).answer(answer)
 
-    async def steer(self, turn: str, text: str) -> None:
-        await self.running(turn).steer(text)
+    async def steer(self, turn: str, text: str, by: str) -> None:
+        await self.running(turn).steer(text, by)
 
     async def close(self, session: str | None = None) -> None:
         """Ends the dialog of this session, or all of them."""

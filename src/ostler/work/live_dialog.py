@@ -147,9 +147,9 @@ class LiveDialog:
             raise OstlerError("not_found", f"the ask {answer.ask!r} is not open: no turn runs")
         await self._turn.asks.answer(answer)
 
-    async def steer(self, text: str) -> None:
+    async def steer(self, text: str, by: str) -> None:
         """Tells the running turn more; the journal has it. Raises unsupported, not_found."""
-        told = Notice(code="steered", text=f"told on the way: {text}")
+        told = Notice(code="steered", text=f"told on the way by {by}: {text}")
         await self._do(lambda: [*self.dialog.steer(text), Tell([told])])
 
     async def adapt(self, attempt: Attempt) -> bool:

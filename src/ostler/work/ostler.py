@@ -236,10 +236,10 @@ class Ostler:
         request = {"op": "answer", "turn": turn.id, "answer": msgspec.to_builtins(answer)}
         await self._tell_owner(turn, request)
 
-    async def steer(self, key: str, text: str) -> None:
+    async def steer(self, key: str, text: str, by: str = "you") -> None:
         """Tells the running turn of that session more, where the agent can."""
         turn = self._running_turn(self.find(key))
-        await self._tell_owner(turn, {"op": "steer", "turn": turn.id, "text": text})
+        await self._tell_owner(turn, {"op": "steer", "turn": turn.id, "text": text, "by": by})
 
     def open_asks(self, turn: str) -> list[Asked]:
         """The asks of a turn that nobody has answered."""
@@ -416,8 +416,8 @@ class Ostler:
             case {"op": "answer", "turn": str(turn), "answer": answer}:
                 await self.dialogs.answer(turn, msgspec.convert(answer, Answer))
                 return {"ok": True}
-            case {"op": "steer", "turn": str(turn), "text": str(text)}:
-                await self.dialogs.steer(turn, text)
+            case {"op": "steer", "turn": str(turn), "text": str(text), "by": str(by)}:
+                await self.dialogs.steer(turn, text, by)
                 return {"ok": True}
             case {"op": "terminal"}:
                 return await self.terminals.answer(request)
