@@ -49,8 +49,7 @@ def test_the_composer_steers_the_running_turn(visit: Callable[..., Reader]) -> N
 
 def test_a_tool_call_leads_to_its_terminal(visit: Callable[..., Reader], acp_server: Server) -> None:
     reader = visit(server=acp_server)
-    gate = acp_server.folder / "gate"
-    command = f'echo "$((6 * 7)) oats"; until [ -e {gate} ]; do sleep 0.05; done'
+    command = 'echo "$((6 * 7)) oats"; read horse; echo "and $horse"'
     asked = Asked(reader, f"[[run:{command}]] [[say:It is over.]]", access="full", agent="mine")
     asked.button("Allow").click()
     chip = asked.page.locator(".tool .to-term.live")
@@ -66,8 +65,12 @@ def test_a_tool_call_leads_to_its_terminal(visit: Callable[..., Reader], acp_ser
     seat.wait("42 oats")
     expect(asked.page.get_by_role("tab", name="sh")).to_have_attribute("aria-selected", "true")
     assert reader.call("GET", f"/api/terminals/{seat.id}")["source"] == "pty"
-    gate.touch()
+    seat.focus()  # nobody has the keyboard: typing takes it
+    seat.run("palomino", "and palomino")
     asked.ended()
+    events = reader.call("GET", f"/api/sessions/{asked.session}/events")["items"]
+    (tool,) = [event for event in events if event["kind"] == "tool_ended"]
+    assert "and palomino" in tool["output"]  # as the agent was told
     expect(chip).to_have_count(0)
     expect(asked.page.locator(".tool .to-term")).to_have_attribute("title", "Its terminal: ended, exit 0")
     expect(asked.page.locator(".entry[data-kind=terminal]")).to_have_count(0)

@@ -77,7 +77,8 @@ def test_steer_reaches_the_turn_of_another_process(shell: Any) -> None:
     envelope = result(process)
     assert (envelope["outcome"], envelope["text"]) == ("done", "--and [[say:nothing]] literal")
     shown = shell("show", "talk").stdout
-    assert shown.index("note: told on the way by you: leave the tests alone\n") < shown.index("\nleave the tests alone\n")
+    told = "note: told on the way by you: leave the tests alone\n"
+    assert shown.index(told) < shown.index("\nleave the tests alone\n")
 
 
 def test_steer_where_the_agent_cannot(shell: Any, tmp_path: Path) -> None:
