@@ -17,7 +17,7 @@ run: $(VENV)/.ready $(PAGE)
 
 test: $(VENV)/.ready $(PAGE) check
 	cd web && $(NPM) run --silent test
-	$(PYTEST) -n 3 --dist loadfile --ignore tests/real tests
+	$(PYTEST) -n 2 --dist loadfile --ignore tests/real tests
 
 check: $(VENV)/.ready web/node_modules/.ready
 	$(BIN)/ruff check .

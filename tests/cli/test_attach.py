@@ -45,14 +45,11 @@ def test_two_terminals_share_a_shell(start: Start, shell: Shell) -> None:
     other = start("attach", id, cols=101, rows=33)
     other.until(b"before-2")
     assert not other.in_order()
-    other.type(b"stty size; echo from-$((2+3))\r")
-    assert b"33 101" in other.until(b"from-5")
+    until_sized(other, b"33 101")
+    other.type(b"echo from-$((2+3))\r")
     owner.until(b"from-5")
     other.resize(66, 22)
-    other.type(b"stty size; echo again-$((2+4))\r")
-    other.until(b"again-6")
-    other.type(b"stty size; echo last-$((2+5))\r")
-    assert b"22 66" in other.until(b"last-7")
+    until_sized(other, b"22 66")
     other.type(b"\x1d")
     assert other.end() == 0
     assert other.in_order() and RESET in other.seen
@@ -60,6 +57,15 @@ def test_two_terminals_share_a_shell(start: Start, shell: Shell) -> None:
     owner.type(b"echo $((40+2)); exit 3\r")  # it is taken back by typing
     owner.until(b"42")
     assert owner.end() == 3
+
+
+def until_sized(terminal: InPty, size: bytes) -> None:
+    """The shell learns of a size a moment after somebody has it."""
+    for number in range(200):
+        terminal.type(b"stty size; echo size-$((%d+1000))\r" % number)
+        if size in terminal.until(b"size-%d" % (number + 1000)):
+            return
+    raise AssertionError(f"it never had the size {size!r}")
 
 
 def test_by_session_and_name_and_the_programs_end(start: Start, shell: Shell) -> None:
