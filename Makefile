@@ -36,10 +36,9 @@ pictures: $(VENV)/.ready $(PAGE)
 tables: $(VENV)/.ready
 	@$(BIN)/python docs/tables.py
 
-# The real CLIs, pinned, in a cache folder of their own; each test talks to a scripted model on loopback. They wait
-# a good deal: three at a time keep two cores busy.
+# The real CLIs, pinned, in a cache folder of their own; each test talks to a scripted model on loopback.
 test-real: $(VENV)/.ready $(CLIS)/.ready $(CLIS)/acp-python/.ready
-	OSTLER_TEST_CLIS=$(CLIS) OSTLER_TEST_NODE=$(NODE)/bin $(PYTEST) -n 3 --dist loadgroup tests/real
+	OSTLER_TEST_CLIS=$(CLIS) OSTLER_TEST_NODE=$(NODE)/bin $(PYTEST) -n 2 --dist loadgroup tests/real
 
 bench: $(VENV)/.ready
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done

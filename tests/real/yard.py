@@ -22,6 +22,8 @@ from ostler.work import LiveSession, Ostler
 PIXEL = base64.b64decode(  # a PNG
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
+# What the CLIs said of their versions and flags, in tests before: to ask is half of what a short test costs.
+ASKED: dict[str, Any] = {}
 AGENTS = ("claude", "codex", "gemini", "qwen", "opencode", "copilot")
 
 
@@ -68,7 +70,12 @@ class Yard:
         environ = {**self.env, **env}
         settings = load_settings(folder=str(self.folder), environ=environ).settings
         async with Ostler(settings, environ) as o:
+            for key, value in ASKED.items():
+                await o.store.set_note(key, value)
             yield o
+            ASKED.update(
+                (key, o.store.note(key)) for (key,) in o.store._read("SELECT key FROM notes WHERE key LIKE 'probe:%'")
+            )
 
     async def session(self, o: Ostler, **options: Any) -> LiveSession:
         return await o.session(self.agent, folder=str(self.folder), **options)
