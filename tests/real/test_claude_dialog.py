@@ -44,3 +44,25 @@ async def test_a_model_for_one_turn_is_not_that_of_the_next(yard: Yard) -> None:
             pids.add(o.dialogs._live[live.id].dialog.process.pid)
         assert used[1] == {"claude-haiku-4-5"} and used[0] == used[2] != used[1]
         assert len(pids) == 1
+
+
+async def test_always_lasts_for_the_session_and_writes_no_settings(yard: Yard) -> None:
+    def kept() -> dict[str, bytes]:
+        found = [*yard.home.rglob("settings*.json"), *yard.folder.rglob("settings*.json")]
+        return {str(path): path.read_bytes() for path in found}
+
+    before = kept()
+    async with yard.ostler() as o:
+        live = await yard.session(o, access="full")
+        # claude keeps a rule for the first; it would ask again about what is written by the second.
+        for command, again in (("touch made.txt", []), ("date >> log.txt", [("allow_always", "an answer before")])):
+            for answers in ([("allow_always", "a person")], again):
+                envelope, events = await turn(o, live, f"[[shell:{command}]]", "always")
+                assert envelope.ok, envelope
+                assert [(e.option, e.by) for e in events if isinstance(e, Answered)] == answers
+        assert len((yard.folder / "log.txt").read_text().splitlines()) == 2
+        assert kept() == before
+        await o.dialogs.close()  # with the process its rules are gone
+        _, events = await turn(o, live, "[[shell:date >> log.txt]]", "deny")
+        assert [e.option for e in events if isinstance(e, Answered)] == ["reject_once"]
+    assert kept() == before

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import structs
 
 from ostler.agents.adapter import Agent, Conversation, Record, literal, tool_names, with_attachments
-from ostler.agents.dialog import Ask, DialogFace, Step, Tell
+from ostler.agents.dialog import AnswerKind, Ask, DialogFace, Step, Tell
 from ostler.agents.mcp import TRANSPORTS, by_file, typed
 from ostler.agents.messages import MessagesReader, attachment_rules, conversation_flags, kind_said
 from ostler.agents.proposals import inside
@@ -169,16 +169,33 @@ class ClaudeDialog(StreamDialog):
 
     modes = DIALOG_MODES
 
+    def __init__(self, turn: Turn, host: Host) -> None:
+        super().__init__(turn, host)
+        self._always: set[str] = set()  # commands; claude's own rules do not cover those that write by `>`
+
+    def answer(self, ask: str, kind: AnswerKind, message: str = "") -> list[Step]:
+        command = _command(self._asks.get(ask, {}))
+        steps = super().answer(ask, kind, message)
+        if kind == "allow_always" and command:
+            self._always.add(command)
+        return steps
+
     def usual_model(self) -> list[Step]:
         return [self._request("set_model", model=None)]
 
     def _asked(self, id: str, request: dict[str, Any]) -> list[Step]:
         """No answer widens the access: what it does not reach is refused before anybody is asked."""
         steps, access = super()._asked(id, request), self.first.access
-        if access == "full" or not (isinstance(steps[0], Ask) and beyond(request, access, self.first.folder)):
+        if not isinstance(steps[0], Ask):
             return steps
+        if access == "full" or not beyond(request, access, self.first.folder):
+            return self._allowed_before(steps[0].asked) if _command(request) in self._always else steps
         told = Tell([steps[0].asked, Answered(id=id, option="reject_once", by=f"access {access}")])
         return [told, *self.answer(id, "reject_once", f"Access {access} does not allow this.")]
+
+
+def _command(request: dict[str, Any]) -> str:
+    return text(table(request.get("input")).get("command")) if request.get("tool_name") == "Bash" else ""
 
 
 def beyond(request: dict[str, Any], access: Access, folder: str) -> bool:

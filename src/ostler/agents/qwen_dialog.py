@@ -70,8 +70,7 @@ class QwenDialog(StreamDialog):
             refused = {"behavior": "deny", "message": f"Edits are for {self.first.folder} alone."}
             return [Tell([asked, told]), self._respond(id, refused)]
         if _key(request) in self._always:
-            told = Answered(id=id, option="allow_always", by="an answer before")
-            return [Tell([asked, told]), *super().answer(id, "allow_once")]
+            return self._allowed_before(asked)
         return [Ask(asked)]
 
 

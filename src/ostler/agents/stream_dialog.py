@@ -24,7 +24,7 @@ from ostler.agents.offers import listed, offers
 from ostler.agents.proposals import proposed
 from ostler.agents.values import items, table, tables, text
 from ostler.errors import ErrorKind, OstlerError
-from ostler.words import Asked, AskOption, Host, Notice, Offered, Problem, Turn
+from ostler.words import Answered, Asked, AskOption, Host, Notice, Offered, Problem, Turn
 
 MODE, MODELS = "set_permission_mode", "get_available_models"
 ONCE = AskOption(id="allow_once", name="Allow", kind="allow_once")
@@ -196,6 +196,11 @@ class StreamDialog(Dialog):
                 )
             )
         ]
+
+    def _allowed_before(self, asked: Asked) -> list[Step]:
+        """The same was allowed for the session."""
+        told = Answered(id=asked.id, option="allow_always", by="an answer before")
+        return [Tell([asked, told]), *self.answer(asked.id, "allow_once")]
 
     def _cancelled(self, id: str) -> list[Step]:
         return [Withdrawn(id)] if self._asks.pop(id, None) is not None else []
