@@ -42,6 +42,7 @@ async def test_read_holds_where_the_users_settings_allow_all(yard: Yard, permiss
 
 async def test_write_asks_for_an_edit_and_keeps_to_the_folder(yard: Yard) -> None:
     outside = yard.home / "outside.txt"
+    (yard.folder / "link").symlink_to(yard.home)
     async with yard.ostler() as o:
         live = await yard.session(o, access="write")
         envelope, events = await turn(o, live, "[[write:app.py]]")
@@ -54,6 +55,7 @@ async def test_write_asks_for_an_edit_and_keeps_to_the_folder(yard: Yard) -> Non
         for prompt in ("[[shell:echo x > shell.txt]]", f"[[write:{outside}]]"):
             envelope, events = await turn(o, live, prompt)
             assert [e.by for e in events if isinstance(e, Answered) and e.by == "a person"] == [], events
+        await turn(o, live, f"[[write:{yard.folder}/link/outside.txt]]", "always")
     assert not (yard.folder / "shell.txt").exists() and not outside.exists()
 
 

@@ -1,12 +1,13 @@
 """Rules that answer asks: the first that fits, and no shell trick gets past a pattern that allows."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ostler.settings import AskRule
 from ostler.words import Asked, FileChange
-from ostler.work.ask_rules import command_of, paths_of, rule_for
+from ostler.work.ask_rules import command_of, leads_out, paths_of, rule_for
 
 FOLDER = "/home/me/project"
 TOOLS = {"shell": ("Bash",), "edit": ("Edit", "MultiEdit")}
@@ -136,3 +137,17 @@ def test_what_an_ask_is_about() -> None:
     assert [command_of(value) for value in (None, [], {}, {"command": 3}, {"cmd": "ls"})] == ["", "", "", "", "ls"]
     asked = Asked(id="1", tool="x", input={"path": "b", "filePath": 3}, files=(FileChange(path="a"),))
     assert paths_of(asked) == ["a", "b"]
+
+
+def test_an_edit_that_leads_out_of_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    (folder / "src").mkdir(parents=True)
+    (folder / "link").symlink_to(tmp_path)
+    (folder / "loop").symlink_to("src")
+    inside = ("a.py", "src/new/b.py", "loop/c.py", str(folder / "d.py"))
+    outside = ("link/a.py", "../a.py", "loop/../../a.py", str(tmp_path / "a.py"), "/etc/passwd")
+    for path in inside:
+        assert not leads_out(Asked(id="1", tool="edit", files=(FileChange(path=path),)), str(folder)), path
+    for path in outside:
+        files = (FileChange(path="a.py"), FileChange(path=path))
+        assert leads_out(Asked(id="1", tool="edit", files=files), str(folder)), path

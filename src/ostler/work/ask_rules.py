@@ -1,4 +1,4 @@
-"""Which asks need nobody: rules of the settings, first match wins. Pure."""
+"""Which asks need nobody: rules of the settings, first match wins; and what no rule and no person may allow."""
 
 import os
 import re
@@ -61,6 +61,12 @@ def _path_matches(pattern: str, path: str, folder: str) -> bool:
     if os.path.isabs(pattern):
         return fnmatchcase(whole, pattern)
     return not inside.startswith("..") and fnmatchcase(inside, pattern)
+
+
+def leads_out(asked: Asked, folder: str) -> bool:
+    """Whether a file that it would change lies elsewhere, by a link too: several agents follow them."""
+    root = os.path.realpath(folder).rstrip("/") + "/"
+    return not all(os.path.realpath(os.path.join(folder, change.path)).startswith(root) for change in asked.files)
 
 
 def command_of(input: Any) -> str:

@@ -329,11 +329,10 @@ class LiveDialog:
         ruled = turn.asks.opened(asked)
         if ruled is None:
             await turn.asking(True)
-        await self._tell([asked])
-        if ruled is None:
+            await self._tell([asked])
             return
         kind, by = ruled
-        await self._answered(turn, asked.id, kind, by)
+        await self._tell([asked, Answered(id=asked.id, option=kind, by=by)])  # at once: nobody is to answer it
         for step in self.dialog.answer(asked.id, kind, f"denied by {by}" if kind.startswith("reject") else ""):
             await self._step(step)
 

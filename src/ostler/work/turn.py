@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 from msgspec.json import encode, format
 
-from ostler.agents import AGENTS, agent_for, any_acp
+from ostler.agents import AGENTS, Agent, agent_for, any_acp
 from ostler.errors import OstlerError, kind_of_os_error
 from ostler.process import Warden
 from ostler.settings import Settings
@@ -18,6 +18,7 @@ from ostler.store.files import private_folder, turn_folder
 from ostler.words import (
     EVENT_ENCODER,
     AnyEvent,
+    Asked,
     Ended,
     Envelope,
     Notice,
@@ -31,7 +32,7 @@ from ostler.words import (
 )
 from ostler.work import diff, schema
 from ostler.work.artifacts import Artifacts, Recording
-from ostler.work.ask_rules import rule_for
+from ostler.work.ask_rules import leads_out, rule_for
 from ostler.work.calls import Calls
 from ostler.work.carry import Attempt, Carried, Stop, carry, nothing
 from ostler.work.dialogs import Dialogs
@@ -161,13 +162,18 @@ class TurnRun:
             artifacts=artifacts,
             stop=self.stop,
             asking=self._asking,
-            decide=lambda asked: rule_for(
-                settings.asks, asked, agent=attempt.agent.name, folder=self.turn.folder, tools=attempt.agent.tools
-            ),
+            decide=lambda asked: self._decide(asked, attempt.agent),
             ask_limit=settings.ask_limit,
             calls=Calls(self.turn),
         )
         return await self.dialogs.carry(attempt, around)
+
+    def _decide(self, asked: Asked, agent: Agent) -> tuple[str, str]:
+        """What needs nobody: an edit that a link leads out of the folder is beyond `write`; then the rules."""
+        folder = self.turn.folder
+        if self.turn.access == "write" and leads_out(asked, folder):
+            return "deny", "access write"
+        return rule_for(self.setup.settings.asks, asked, agent=agent.name, folder=folder, tools=agent.tools)
 
     async def _asking(self, asking: bool) -> None:
         self.running = True
