@@ -27,11 +27,11 @@ IMAGE = bytes.fromhex(
 
 
 async def turn(o, live, prompt, option="allow", **options):
-    """Runs a turn and answers whatever it asks."""
+    """Runs a turn and answers whatever it asks of a person."""
     events = []
     async for event in live.run(prompt, transport="dialog", **options):
         events.append(event)
-        if isinstance(event, Asked):
+        if isinstance(event, Asked) and event.id in {ask.id for ask in o.open_asks(event.turn)}:
             await o.answer(live.id, Answer(ask=event.id, option=option, by="a person"))
     return live.last, events
 
