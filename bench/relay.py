@@ -19,14 +19,14 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from ostler.model import TerminalRow
 from ostler.process import Size, Warden
 from ostler.process.pty import Pty
 from ostler.terminal.lease import Author
-from ostler.terminal.live import Terminal
+from ostler.terminal.live import LiveTerminal
 from ostler.terminal.log import ByteLog
-from ostler.terminal.screen import Screens
-from ostler.terminal.viewing import Ack, output, read_told, said
-from ostler.words import TerminalRow
+from ostler.terminal.screen.screens import Screens
+from ostler.terminal.viewer_protocol import Ack, encode_message, output, read_terminal_message
 
 SIZE = Size(120, 40)
 RAW = 'stty raw -echo -opost; exec cat "$0"'  # the bytes as they are
@@ -128,7 +128,7 @@ async def emulated(pty: Pty, size: int) -> list[float]:
     """A whole terminal, its screen emulated, with a viewer that acknowledges what it gets."""
     screens = Screens()
     row = TerminalRow(id="t", session="s", name="t", source="pty", cols=SIZE.cols, rows=SIZE.rows, created_at=0.0)
-    terminal = Terminal(row, screens)
+    terminal = LiveTerminal(row, screens)
     await terminal.snapshot()
     before = [cpu(pid) for pid in screens.pids]
     watching = asyncio.create_task(watch(terminal))
@@ -142,14 +142,14 @@ async def emulated(pty: Pty, size: int) -> list[float]:
     return took
 
 
-async def watch(terminal: Terminal) -> None:
+async def watch(terminal: LiveTerminal) -> None:
     viewing = terminal.view(Author("viewer"))
     async for frame in viewing.frames():
         if isinstance(frame, bytes):
-            offset, data = read_told(frame)
-            viewing.hear(said(Ack(offset=offset + len(data))))
-        elif getattr(shown := read_told(frame), "vt", None) is not None:
-            viewing.hear(said(Ack(offset=shown.offset)))
+            offset, data = read_terminal_message(frame)
+            viewing.receive(encode_message(Ack(offset=offset + len(data))))
+        elif getattr(shown := read_terminal_message(frame), "vt", None) is not None:
+            viewing.receive(encode_message(Ack(offset=shown.offset)))
 
 
 async def by_terminado(file: Path) -> float:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ostler.server.people import People
+from ostler.server.auth import Authenticator
 
 TICKS = os.sysconf("SC_CLK_TCK")
 TERMINADO = """
@@ -60,7 +60,7 @@ def ostler(argv: Sequence[str], **fields: Any) -> Iterator[Server]:
         command = [sys.executable, "-m", "ostler", "up", "--port", str(port)]
         with running(command, env, base) as process:
             listens(port, process)
-            headers = {"Authorization": f"Bearer {People(state).sign('bearer', 'admin', 'bench', 3600)}"}
+            headers = {"Authorization": f"Bearer {Authenticator(state).sign('bearer', 'admin', 'bench', 3600)}"}
             session = post(port, headers, "/api/sessions", agent="script", folder=base)["id"]
             row = post(port, headers, "/api/terminals", session=session, argv=list(argv), **fields)
             yield Server("ostler", process.pid, port, f"/api/terminals/{row['id']}/ws", headers)

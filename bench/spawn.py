@@ -9,10 +9,13 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
+from ostler.model import Wall
 from ostler.process import Size, Warden, tree
 
 ENV = {"PATH": os.environ["PATH"]}
@@ -41,6 +44,8 @@ async def main(spawns: int, children: int) -> None:
     await measure("asyncio.create_subprocess_exec", spawns, directly)
     await measure("through the warden, pipes", spawns, lambda: through_warden(warden))
     await measure("through the warden, terminal", spawns, lambda: through_warden(warden, Size(80, 24)))
+    with tempfile.TemporaryDirectory() as base:
+        await behind_walls(warden, spawns, base)
     await measure("  the same, to exit, sweep, release", spawns, lambda: whole(warden))
     live = [await warden.spawn(["sleep", "600"], cwd="/", env=ENV, mark=MARK, stdin=None) for _ in range(children)]
     await measure(f"with {children} that live", spawns, lambda: through_warden(warden))
@@ -67,9 +72,18 @@ async def directly() -> float:
     return took
 
 
-async def through_warden(warden: Warden, tty: Size | None = None) -> float:
+async def behind_walls(warden: Warden, spawns: int, base: str) -> None:
+    folders = [f"{base}/{n}" for n in range(200)]
+    for folder in folders:
+        os.mkdir(folder)
+    for rules in (0, 20, 200):
+        wall = Wall(writable=tuple(folders[:rules]))
+        await measure(f"behind a wall of {rules} rules", spawns, partial(through_warden, warden, wall=wall))
+
+
+async def through_warden(warden: Warden, tty: Size | None = None, wall: Wall | None = None) -> float:
     begun = time.perf_counter()
-    process = await warden.spawn(["true"], cwd="/", env=ENV, mark=MARK, tty=tty)
+    process = await warden.spawn(["true"], cwd="/", env=ENV, mark=MARK, tty=tty, wall=wall)
     took = time.perf_counter() - begun
     await process.wait()
     process.release()

@@ -5,8 +5,8 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 
+from ostler.model import Envelope, Session, Text, TextDelta, ToolStarted, Turn, TurnRow
 from ostler.store import Masker, Redactor, Store
-from ostler.words import Envelope, Session, Text, TextDelta, ToolStarted, Turn, TurnRow
 
 SECRETS = [f"{n * 7919:08x}-secret-{n}" for n in range(1, 9)]
 WORDS = [

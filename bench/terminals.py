@@ -18,12 +18,12 @@ import tty
 from collections.abc import Callable
 from pathlib import Path
 
+from ostler.model import TerminalRow
 from ostler.process.pty import Pty
 from ostler.terminal.cast import CastWriter
-from ostler.terminal.live import Terminal
+from ostler.terminal.live import LiveTerminal
 from ostler.terminal.log import ByteLog
-from ostler.terminal.screen import Screens
-from ostler.words import TerminalRow
+from ostler.terminal.screen.screens import Screens
 
 WRITER = r"""
 import os, random, sys, time
@@ -75,12 +75,12 @@ def logs_alone(screens: Screens, number: int, folder: Path) -> Callable[[bytes],
 
 
 def emulated(screens: Screens, number: int, folder: Path) -> Callable[[bytes], None]:
-    return Terminal(row(number), screens).output
+    return LiveTerminal(row(number), screens).output
 
 
 def recorded(screens: Screens, number: int, folder: Path) -> Callable[[bytes], None]:
     cast = CastWriter(folder / f"{number}.cast", cols=80, rows=24)
-    return Terminal(row(number), screens, cast=cast).output
+    return LiveTerminal(row(number), screens, cast=cast).output
 
 
 async def share(title: str, count: int, rate: float, seconds: float, opened: Opened) -> None:
@@ -126,7 +126,7 @@ class Held:
 
 async def looks(cols: int, rows: int, history: bool, count: int = 300) -> None:
     screens = Screens()
-    terminal = Terminal(row(0, cols, rows), screens)
+    terminal = LiveTerminal(row(0, cols, rows), screens)
     terminal.output(lines(1000))
     await terminal.snapshot(history)
     ours, others, times = time.process_time(), cpu(screens.pids[0]), []
@@ -142,10 +142,10 @@ async def looks(cols: int, rows: int, history: bool, count: int = 300) -> None:
 
 async def memory(title: str, count: int, length: int) -> None:
     screens = Screens()
-    first = Terminal(row(0), screens)
+    first = LiveTerminal(row(0), screens)
     await first.snapshot()
     before = [kilobytes(os.getpid()), sum(map(kilobytes, screens.pids))]
-    terminals = [Terminal(row(number), screens) for number in range(1, count)]
+    terminals = [LiveTerminal(row(number), screens) for number in range(1, count)]
     for terminal in terminals:
         terminal.output(lines(length))
         await terminal.snapshot()

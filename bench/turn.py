@@ -1,11 +1,14 @@
 """What ostler adds to a turn, beside the bare CLI in the same run.
 
-Three figures: the scripted agent run bare, the same turn inside a running ostler, and by `ostler run`.
+Three figures: the scripted agent run bare, the same turn inside a running ostler, and by `ostler run`, in alternation.
+CPU is that of all processes that were started, which varies less on a busy machine. BESIDE may name the interpreter of
+another ostler, whose `ostler run` is measured in the same rounds.
 With OSTLER_TEST_CLIS (see `make test-real`) the same for the real claude, against the scripted model.
 """
 
 import asyncio
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -20,6 +23,7 @@ from ostler.testing import ScriptedModel
 from ostler.work import Ostler
 
 ROUNDS = int(os.environ.get("ROUNDS", "15"))
+BESIDE = os.environ.get("BESIDE", "")
 PROMPT = "[[say:done]]"
 
 
@@ -39,8 +43,8 @@ def bare(env: dict[str, str], folder: Path) -> None:
     subprocess.run(agent, input=PROMPT.encode(), cwd=folder, env=env, check=True, capture_output=True)
 
 
-def by_command(env: dict[str, str], folder: Path) -> None:
-    command = [sys.executable, "-m", "ostler", "run", "script", PROMPT, "--json"]
+def by_command(env: dict[str, str], folder: Path, python: str = sys.executable) -> None:
+    command = [python, "-m", "ostler", "run", "script", PROMPT, "--json"]
     subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True, stdin=subprocess.DEVNULL)
 
 
@@ -51,10 +55,18 @@ async def inside(o: Ostler, folder: Path, agent: str = "script") -> None:
     assert session.last is not None and session.last.ok, session.last
 
 
-async def timed(work: Callable[[], Awaitable[None]]) -> float:
-    began = time.perf_counter()
+Took = tuple[float, float]  # ms: by the clock, and of CPU in processes that have ended
+
+
+async def timed(work: Callable[[], Awaitable[None]]) -> Took:
+    began, before = time.perf_counter(), spent()
     await work()
-    return (time.perf_counter() - began) * 1000
+    return (time.perf_counter() - began) * 1000, (spent() - before) * 1000
+
+
+def spent() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 async def scripted() -> None:
@@ -63,23 +75,32 @@ async def scripted() -> None:
         env = environment(base)
         folder = base / "project"
         folder.mkdir()
-        rows: dict[str, list[float]] = {"bare": [], "inside a running ostler": [], "ostler run": []}
+        rows: dict[str, list[Took]] = {"bare": [], "inside a running ostler": [], "ostler run": []}
+        if BESIDE:
+            rows["ostler run, the other one"] = []
         async with Ostler(load_settings(folder=str(folder), environ=env).settings, env) as o:
             await inside(o, folder)
             by_command(env, folder)
             for _ in range(ROUNDS):
+                if BESIDE:
+                    other = await timed(lambda: asyncio.to_thread(by_command, env, folder, BESIDE))
+                    rows["ostler run, the other one"].append(other)
                 rows["bare"].append(await timed(lambda: asyncio.to_thread(bare, env, folder)))
                 rows["inside a running ostler"].append(await timed(lambda: inside(o, folder)))
                 rows["ostler run"].append(await timed(lambda: asyncio.to_thread(by_command, env, folder)))
     show(f"scripted agent, median of {ROUNDS}", rows)
 
 
-def show(title: str, rows: dict[str, list[float]]) -> None:
-    base = statistics.median(rows["bare"])
-    print(f"{title:32} {'ms':>8} {'over bare':>10} {'ratio':>7}")
+def show(title: str, rows: dict[str, list[Took]]) -> None:
+    bare = [ms for ms, _ in rows["bare"]]
+    heads = ("ms", "over bare", "best", "over bare", "CPU", "best")
+    print(f"{title:32}", *(f"{head:>10}" for head in heads))
     for label, values in rows.items():
-        ms = statistics.median(values)
-        print(f"{label:32} {ms:8.1f} {ms - base:10.1f} {ms / base:7.2f}")
+        taken, cpu = [ms for ms, _ in values], [ms for _, ms in values]
+        middle, best = statistics.median(taken), min(taken)
+        figures = (middle, middle - statistics.median(bare), best, best - min(bare), statistics.median(cpu), min(cpu))
+        print(f"{label:32}", *(f"{figure:10.1f}" for figure in figures))
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
 
 
 async def claude() -> None:
@@ -91,7 +112,7 @@ async def claude() -> None:
         env["PATH"] = f"{os.environ['OSTLER_TEST_CLIS']}/node_modules/.bin:{env['PATH']}"
         command = [sys.executable, "-m", "ostler", "run", "claude", "hello", "--json"]
         flags = ["-p", "--output-format=stream-json", "--verbose", "--include-partial-messages"]
-        rows: dict[str, list[float]] = {"bare": [], "inside a running ostler": [], "ostler run": []}
+        rows: dict[str, list[Took]] = {"bare": [], "inside a running ostler": [], "ostler run": []}
         settings = load_settings(folder=name, environ=env).settings
         async with Ostler(settings, env) as o:
             for n in range(rounds + 1):

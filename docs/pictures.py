@@ -275,7 +275,7 @@ def asks(window: Window) -> None:
 
 
 def main() -> int:
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-headless-shell", "google-chrome"))), None)
     if chromium is None:
         print("Chromium is needed for pictures: make deps", file=sys.stderr)
         return 1
@@ -295,9 +295,7 @@ def pictures(show: Show, browser: Browser) -> None:
     window.page.emulate_media(color_scheme="light")
     window.take("page-session-light")
     window.page.emulate_media(color_scheme="dark")
-    slider = window.page.locator(".reel:visible .track")
-    slider.click(position={"x": (slider.bounding_box() or {"width": 0})["width"] * 0.6, "y": 8})
-    window.page.wait_for_selector(f"[data-terminal='{terminal}:recording']")
+    look_back(window, terminal)
     window.take("page-replay")
     shells(window, id)
     window.go("grid", ".tile >> nth=6")
@@ -307,6 +305,14 @@ def pictures(show: Show, browser: Browser) -> None:
     phone.page.wait_for_selector(".tool:has-text('--cov')")
     phone.take("page-phone")
     asks(window)
+
+
+def look_back(window: Window, terminal: str) -> None:
+    """Opens its recording, then goes to a time before its end, which is live."""
+    slider = window.page.locator(".reel:visible .track")
+    for part in (0.1, 0.85):
+        slider.click(position={"x": (slider.bounding_box() or {"width": 0})["width"] * part, "y": 8})
+        window.page.wait_for_selector(f"[data-terminal='{terminal}:recording']")
 
 
 @contextmanager

@@ -7,17 +7,17 @@ import asyncio
 import sys
 
 import ostler
-from ostler.words import Notice
+from ostler.model import Notice
 
 
 async def main(first: str, *others: str) -> int:
     async with ostler.open() as o:
         session = await o.session(first)
-        async for event in session.run("What does this folder do? One sentence.", fallback=others):
+        turn = session.run("What does this folder do? One sentence.", fallback=others)
+        async for event in turn:
             if isinstance(event, Notice) and event.code == "fallback":
                 print(event.text)
-        envelope = session.last
-    assert envelope is not None
+        envelope = await turn
     print(f"{envelope.agent}: {envelope.text}")
     return 0 if envelope.ok else 1
 

@@ -4,8 +4,7 @@ import asyncio
 import sys
 
 import ostler
-from ostler.words import Envelope, Limits, Text, TextDelta
-from ostler.work import LiveSession
+from ostler import Envelope, Limits, LiveSession, Text, TextDelta
 
 PROMPT = "Count for ever, one number a line."
 
@@ -20,18 +19,15 @@ async def main(agent: str) -> int:
 
 
 async def limited(session: LiveSession) -> Envelope:
-    async for _ in session.run(PROMPT, limits=Limits(total=1.0)):
-        pass
-    assert session.last is not None
-    return session.last
+    return await session.run(PROMPT, limits=Limits(total=1.0))
 
 
 async def cancelled(session: LiveSession) -> Envelope:
-    async for event in session.run(PROMPT):
+    turn = session.run(PROMPT)
+    async for event in turn:
         if isinstance(event, Text | TextDelta):
-            await session.cancel()  # its last events still come
-    assert session.last is not None
-    return session.last
+            turn.cancel()  # its last events still come
+    return await turn
 
 
 if __name__ == "__main__":

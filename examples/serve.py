@@ -1,4 +1,4 @@
-"""The whole of ostler at a glance: the server, a session of the scripted agent at work in it, and its link.
+"""The whole of ostler at a glance: the server, sessions of the scripted agent at work in it, and its link.
 
     make run                          until Ctrl-C
     python examples/serve.py --once   until the agent's turn has ended
@@ -54,7 +54,8 @@ def prepare(project: Path) -> None:
 
 
 def show(server: dict[str, object], project: Path, env: dict[str, str]) -> None:
-    """A turn that ended, one that works, a terminal; each by another of ostler's doors."""
+    """A turn that ended, one that works, a terminal, an agent in its own screen; by several of ostler's doors."""
+    url, token = str(server["url"]), ostler(["link", "--bearer"], project, env).strip()
     ostler(["run", "script", "Explain this folder", "--quiet"], project, env)
     turn = subprocess.Popen(
         [*OSTLER, "run", "script", PROMPT, "--access", "write", "--name", "retry-budget", "--quiet"],
@@ -64,8 +65,10 @@ def show(server: dict[str, object], project: Path, env: dict[str, str]) -> None:
         stdout=subprocess.DEVNULL,
     )
     try:
-        open_terminal(str(server["url"]), project, env)
+        open_terminal(url, token, project, env)
+        show_agent(url, token, project)
         print(f"\n  ostler is up, and the scripted agent is at work.\n\n  open   {server['link']}\n")
+        print("  The session `visible` is an agent in its own screen: take it over, or move it.")
         print("  In another shell (what it does appears in the page):")
         print(f"    export OSTLER_HOME={env['OSTLER_HOME']} OSTLER_SCENARIO={env['OSTLER_SCENARIO']}")
         print(f'    {" ".join(OSTLER)} run script "hello" --folder {project}')
@@ -78,15 +81,26 @@ def show(server: dict[str, object], project: Path, env: dict[str, str]) -> None:
         turn.wait()
 
 
-def open_terminal(url: str, project: Path, env: dict[str, str]) -> None:
+def open_terminal(url: str, token: str, project: Path, env: dict[str, str]) -> None:
     """A shell in the session at work, asked for over HTTP as any program may."""
-    token = ostler(["link", "--bearer"], project, env).strip()
     while not (found := [row for row in sessions(project, env) if row["name"] == "retry-budget"]):
         time.sleep(0.1)
     body = {"session": found[0]["id"], "argv": ["bash", "--norc"], "name": "bash", "cols": 100, "rows": 30}
+    post(f"{url}/api/terminals", token, body)
+
+
+def show_agent(url: str, token: str, project: Path) -> None:
+    """An agent in its own screen, which the page shows: take it over, hand it back, move it to another transport."""
+    wanted = {"agent": "script", "folder": str(project), "name": "visible", "transport": "pty"}
+    session = post(f"{url}/api/sessions", token, wanted)
+    post(f"{url}/api/sessions/{session['id']}/turns", token, {"prompt": "Explain what a visible agent is"})
+
+
+def post(url: str, token: str, body: dict[str, object]) -> dict[str, object]:
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    request = urllib.request.Request(f"{url}/api/terminals", json.dumps(body).encode(), headers)
-    urllib.request.urlopen(request).close()
+    with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers)) as answer:
+        told: dict[str, object] = json.load(answer)
+    return told
 
 
 def sessions(project: Path, env: dict[str, str]) -> list[dict[str, str]]:

@@ -4,8 +4,7 @@ import asyncio
 import sys
 
 import ostler
-from ostler.errors import OstlerError
-from ostler.work import LiveSession
+from ostler import LiveSession, OstlerError
 
 
 async def main(agent: str) -> int:
@@ -28,10 +27,8 @@ async def main(agent: str) -> int:
 
 
 async def ask(session: LiveSession, prompt: str) -> str:
-    async for _ in session.run(prompt):
-        pass
-    assert session.last is not None
-    return session.last.text.replace("\n", " | ")
+    envelope = await session.run(prompt)
+    return envelope.text.replace("\n", " | ")
 
 
 if __name__ == "__main__":

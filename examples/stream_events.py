@@ -4,16 +4,16 @@ import asyncio
 import sys
 
 import ostler
-from ostler.words import AnyEvent, Notice, TextDelta, Thought, ToolEnded, ToolStarted
+from ostler.model import AnyEvent, Notice, TextDelta, Thought, ToolEnded, ToolStarted
 
 
 async def main(agent: str) -> int:
     async with ostler.open() as o:
         session = await o.session(agent, access="write")
-        async for event in session.run("Write a greeting script and run it."):
+        turn = session.run("Write a greeting script and run it.")
+        async for event in turn:
             show(event)
-        envelope = session.last
-    assert envelope is not None
+        envelope = await turn
     print(f"\n{envelope.outcome}; changed: {[f'{file.change} {file.path}' for file in envelope.files]}")
     for denial in envelope.denied:
         print(f"refused: {denial.tool} {denial.target}, would need {denial.access}")

@@ -11,6 +11,8 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
+from prefork import start_ostler_here
+
 Frame = dict[str, Any]
 
 
@@ -124,8 +126,8 @@ async def peer_of(
     folder: Path, *args: str, initialize: Frame | None = None, limit: int = 1 << 26, **env: str
 ) -> AsyncIterator[Peer]:
     """`ostler acp …` with a HOME beside the folder, served by the scripted agent unless `env` says otherwise."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "ostler", "acp", *(args or ("claude",))),
+    process = await start_ostler_here(
+        ["acp", *(args or ("claude",))],
         cwd=folder,
         env=environ_of(folder) | env,
         stdin=asyncio.subprocess.PIPE,

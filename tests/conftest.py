@@ -1,22 +1,122 @@
-"""For all tests: signals as a terminal has them; where OSTLER_TEST_NO_SKIP is set (CI), a skip is a failure."""
+"""For all tests: signals as a terminal has them, examples that are the same in every run, and switches.
 
+OSTLER_TEST_NO_SKIP (CI): a skip is a failure, unless needs.py blames the machine.
+OSTLER_TEST_EXPLORE: hypothesis looks for new examples.
+OSTLER_TEST_QUICK (`make quick`): what starts a process or a server is a failure.
+"""
+
+import gc
 import os
 import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+from needs import may_be_skipped, require
+
+# A slow machine is no failure, and whoever runs the tests first must not be the one who finds a rare example.
+SAME = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
+settings.register_profile("same", derandomize=True, database=None, max_examples=40, **SAME)
+settings.register_profile("explore", **SAME)
+settings.load_profile("explore" if os.environ.get("OSTLER_TEST_EXPLORE") else "same")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "needs(name): is skipped where the machine lacks that; see needs.py")
     # Started in the background of a shell, everything would ignore Ctrl-C, and hand that on to its children.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Seven thousand tests and all that they import are no garbage: no collection looks at them, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+COMPUTING = {"agents", "model", "render", "settings", "store"}  # folders whose tests hardly wait for anything
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that wait come first, those of each folder spread out; so workers neither all compute nor all wait.
+
+    What computes is left for the end, when a worker would else be the only one that still has something to do.
+    """
+    files: dict[str, dict[Path, int]] = {}  # of each folder, with their places
+    for item in items:
+        folder = files.setdefault(_folder(item), {})
+        folder.setdefault(item.path, len(folder))
+
+    def place(item: pytest.Item) -> tuple[bool, float]:
+        folder = files[_folder(item)]
+        return _folder(item) in COMPUTING, folder[item.path] / len(folder)
+
+    items.sort(key=place)
+
+
+def _folder(item: pytest.Item) -> str:
+    """Of all tests: "browser", "work" …"""
+    return item.path.relative_to(Path(__file__).parent).parts[0]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers("needs"):
+        require(*mark.args)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     skipped = reporter.stats.get("skipped", []) if reporter else []
-    if os.environ.get("OSTLER_TEST_NO_SKIP") and skipped and exitstatus == pytest.ExitCode.OK:
+    wrong = [report for report in skipped if not may_be_skipped(_reason(report))]
+    if os.environ.get("OSTLER_TEST_NO_SKIP") and wrong and exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        for report in skipped:
-            reporter.write_line(f"skipped where nothing may be: {report.nodeid}", red=True)
+        for report in wrong:
+            reporter.write_line(f"skipped where nothing may be: {report.nodeid}: {_reason(report)}", red=True)
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    _, _, said = report.longrepr  # the file, the line, and "Skipped: …"
+    return str(said).removeprefix("Skipped: ")
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
+    """Mounts a disk of so many megabytes, for the test; the folder that it is."""
+    require("mount")
+    folders: list[Path] = []
+
+    def mount(megabytes: int) -> Path:
+        folder = tmp_path / f"disk-{len(folders)}"
+        folder.mkdir()
+        options = f"size={megabytes}m,mode=0700"
+        subprocess.run(["mount", "-t", "tmpfs", "-o", options, "ostler-test", folder], check=True)
+        folders.append(folder)
+        return folder
+
+    yield mount
+    for folder in folders:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+STARTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "socket.bind"}
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if os.environ.get("OSTLER_TEST_QUICK"):
+        sys.addaudithook(_refuse_starts)
+
+
+def _refuse_starts(event: str, args: Any) -> None:
+    if event in STARTS:
+        raise RuntimeError(f"{event} in a quick test")

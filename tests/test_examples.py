@@ -1,10 +1,12 @@
 """The examples are run as a user runs them, and what they print is compared."""
 
+import json
 import os
 import re
 import socket
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -83,6 +85,7 @@ def test_serve(tmp_path: Path) -> None:
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", int(link[1]))) != 0
     assert list(tmp_path.glob("ostler-demo-*")) == []
+    assert "an agent in its own screen" in out  # which `show_agent` began
 
 
 def test_first_turn(tmp_path: Path) -> None:
@@ -97,8 +100,42 @@ def test_the_example_tests_pass(tmp_path: Path) -> None:
     assert (code, re.search(r"\d+ passed", out)[0]) == (0, "3 passed"), out  # type: ignore[index]
 
 
+def test_the_tests_of_the_plug_in_pass(tmp_path: Path) -> None:
+    tests = EXAMPLES / "plug_in" / "test_pony.py"
+    command = ("-m", "pytest", "-q", "-p", "no:cacheprovider", f"--rootdir={tests.parent}", str(tests))
+    code, out, _ = run(tmp_path, *command, PYTHONDONTWRITEBYTECODE="1")
+    assert (code, re.search(r"\d+ passed", out)[0]) == (0, "2 passed"), out  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("flag", "prompt", "said", "evidence"),
+    [
+        ("--access=read", "a letter", "I carried: a letter", "end, ok"),
+        ("--dialog", "[[say:carried by ACP]]", "carried by ACP", "stop reason end_turn"),
+    ],
+)
+def test_the_plug_in_drives_its_agent(flag: str, prompt: str, said: str, evidence: str, tmp_path: Path) -> None:
+    """Installed as `pip install` would: an entry point, and the made-up CLI on PATH."""
+    folder = EXAMPLES / "plug_in"
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    info = tmp_path / "site" / "ostler_pony-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: ostler-pony\nVersion: 1.0\n")
+    points = "".join(f"{name} = {value}\n" for name, value in project["entry-points"]["ostler.agents"].items())
+    (info / "entry_points.txt").write_text(f"[ostler.agents]\n{points}")
+    program = tmp_path / "pony"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} {folder / "pony.py"} "$@"\n')
+    program.chmod(0o755)
+    path = f"{tmp_path}:{os.defpath}"
+    env = {"PYTHONPATH": f"{tmp_path / 'site'}:{folder}", "PYTHONDONTWRITEBYTECODE": "1", "PATH": path}
+    code, out, err = run(tmp_path, "-m", "ostler", "run", "pony", prompt, flag, "--json", **env)
+    envelope = json.loads(out)
+    assert (code, envelope["text"], envelope["evidence"]) == (0, said, [evidence]), err
+
+
 def test_every_example_is_told_and_tested() -> None:
     programs = {path.name for path in EXAMPLES.glob("*.py")}
     assert programs == {*EXPECTED, "fallback.py", "first_turn.py", "serve.py", "test_your_code.py"}
     text = (EXAMPLES / "README.md").read_text()
+    assert "[plug_in/](plug_in/)" in text
     assert [name for name in programs if f"[{name}]({name})" not in text] == []

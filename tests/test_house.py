@@ -1,32 +1,78 @@
-"""The house rules that a machine can check: import direction, purity, nothing through a shell.
+"""The house rules that a machine can check: import direction, purity, one clock, nothing through a shell, a test file
+for each module that is pure, a reason for each error that is ignored, and loops that go on whatever happens.
 
 `acp` is ostler as an ACP agent: it drives sessions for a client as `server` does, so it stands beside it, above
 `work`. The client side of ACP is a dialog like others, pure, and lives in `agents`.
 """
 
 import ast
+import re
+from functools import cache
 from pathlib import Path
 
-import pytest
+from ostler.agents import AGENTS
 
 SRC = Path(__file__).parent.parent / "src" / "ostler"
+TESTS = Path(__file__).parent
 FILES = sorted(SRC.rglob("*.py"))
 
-GROUND = {"words", "errors", "settings"}
+GROUND = {"access", "clock", "model", "errors", "settings", "supervise"}
 MAY_IMPORT = {
+    "access": set(),
+    "clock": set(),
     "errors": set(),
-    "words": {"errors"},
-    "settings": {"words", "errors"},
-    "agents": {"words", "errors"},
-    "process": {"words", "errors"},
-    "store": {"words", "errors"},
-    "terminal": {"words", "errors", "process", "store"},
-    "work": GROUND | {"agents", "process", "store", "terminal"},
-    "acp": GROUND | {"agents", "process", "store", "terminal", "work"},
-    "server": GROUND | {"agents", "process", "store", "terminal", "work"},
-    "cli": GROUND | {"agents", "process", "store", "terminal", "work", "acp", "server", "testing"},
-    "testing": GROUND | {"agents", "process", "store", "terminal", "work"},
+    "supervise": {"clock", "errors"},
+    "model": {"access", "errors"},
+    "settings": {"access", "model", "errors"},
+    "agents": {"access", "model", "errors"},
+    "process": {"access", "clock", "model", "errors", "supervise"},
+    "store": {"access", "clock", "model", "errors"},
+    "terminal": {"access", "clock", "model", "errors", "process", "store"},
+    "logs": {"errors", "store", "terminal"},
+    "render": GROUND | {"agents", "terminal"},
+    "work": GROUND | {"agents", "process", "store", "terminal", "render"},
+    "machines": GROUND | {"store"},
+    "pipelines": GROUND | {"store", "work"},
+    "acp": GROUND | {"agents", "process", "store", "terminal", "render", "work"},
+    "mcp": GROUND | {"process", "store", "work"},
+    "export": GROUND | {"pipelines"},
+    "server": GROUND | {"agents", "machines", "process", "store", "terminal", "logs", "render", "work", "pipelines"},
+    "cli": GROUND
+    | {
+        "agents",
+        "process",
+        "store",
+        "terminal",
+        "logs",
+        "render",
+        "work",
+        "acp",
+        "export",
+        "mcp",
+        "machines",
+        "server",
+        "testing",
+        "pipelines",
+    },
+    "testing": GROUND | {"agents", "process", "store", "terminal", "render", "work"},
     "": GROUND | {"work", "cli"},
+}
+NO_IO = {"os", "asyncio", "subprocess", "pathlib", "socket", "time", "shutil", "threading", "tempfile"}
+# What else makes a module more than values in and values out.
+NOT_PURE = NO_IO | {"sqlite3", "click"}
+# Pure by their imports, but nothing without what stands behind them: the emulator, a whole Ostler.
+TESTED_WITH = {
+    **dict.fromkeys(("ghostty", "ghostty_look", "ghostty_modes"), "terminal/test_screen_emulator.py"),
+    "call_shown": "work/dialogs/test_call_terminals.py",
+    "local": "work/terminals/test_terminal.py",
+    "nothing": "cli/test_run.py",
+    "control": "work/test_owner.py",
+    "delivery": "work/transports/test_pty.py",
+    "looks": "cli/test_tmux.py",
+}
+# Programs of their own, which import nothing of ostler.
+OWN_TIME = {"clock.py", "terminal/screen/process.py"} | {
+    f"process/{name}.py" for name in ("warden", "pane_warden", "job_host")
 }
 
 
@@ -35,9 +81,14 @@ def room(path: Path) -> str:
     return "" if parts in (("__init__",), ("__main__",)) else parts[0]
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
 def imports(path: Path) -> list[tuple[str, int]]:
     found = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             found += [(alias.name, node.lineno) for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -53,48 +104,205 @@ def rooms_imported(path: Path) -> set[str]:
     return (names & set(MAY_IMPORT)) - {room(path), "__version__"}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SRC)))
-def test_imports_point_one_way(path: Path) -> None:
-    assert rooms_imported(path) <= MAY_IMPORT[room(path)]
+def of_module(node: ast.AST, module: str) -> str:
+    """`attr` where the node is `module.attr`, else ''."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == module:
+        return node.attr
+    return ""
 
 
-@pytest.mark.parametrize("path", sorted((SRC / "agents").glob("*.py")), ids=lambda p: p.name)
-def test_adapters_cannot_do_io(path: Path) -> None:
-    forbidden = {"os", "asyncio", "subprocess", "pathlib", "socket", "time", "shutil", "threading", "tempfile"}
-    assert {name.split(".")[0] for name, _ in imports(path)} & forbidden == set()
-    calls = {
-        n.func.id
-        for n in ast.walk(ast.parse(path.read_text()))
-        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+def is_pure(path: Path) -> bool:
+    """Whether it only takes values and returns values, and does something with them: it needs a test of its own."""
+    if path.stem == "__init__" or path.stem.startswith("routes_"):
+        return False
+    behaves = any(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) for node in nodes(path))
+    return behaves and not {name.split(".")[0] for name, _ in imports(path)} & NOT_PURE
+
+
+def its_test(path: Path) -> Path:
+    """`work/turns/envelope.py` is tested by `tests/work/turns/test_envelope.py`."""
+    if path.stem in TESTED_WITH:
+        return TESTS / TESTED_WITH[path.stem]
+    return TESTS / path.relative_to(SRC).parent / f"test_{path.name}"
+
+
+def through_a_shell(node: ast.AST) -> bool:
+    if isinstance(node, ast.keyword) and node.arg == "shell":
+        return not (isinstance(node.value, ast.Constant) and not node.value.value)
+    names = ("create_subprocess_shell", "getoutput", "getstatusoutput")
+    return of_module(node, "os") in ("system", "popen") or (isinstance(node, ast.Attribute) and node.attr in names)
+
+
+def test_imports_point_one_way() -> None:
+    wrong = {path: rooms_imported(path) - MAY_IMPORT[room(path)] for path in FILES}
+    assert {str(path): rooms for path, rooms in wrong.items() if rooms} == {}
+
+
+def test_what_works_for_an_ostler_does_not_know_it() -> None:
+    """The `Ostler` hands in what is needed: nothing that it is made of takes it whole, not even for a type."""
+    outside = {SRC / "work" / "__init__.py", SRC / "work" / "checkup.py"}
+    within = [path for path in FILES if room(path) == "work" and path not in outside]
+    names = {"ostler.work.ostler", "ostler.work.Ostler"}
+    whole = [path for path in within if names & {name for name, _ in imports(path)} or imports_work(path)]
+    assert [str(path.relative_to(SRC)) for path in whole] == []
+
+
+def imports_work(path: Path) -> bool:
+    """`from ostler.work import Ostler`, which loads everything."""
+    froms = [node for node in nodes(path) if isinstance(node, ast.ImportFrom) and node.module == "ostler.work"]
+    return any(alias.name in ("Ostler", "LiveSession") for node in froms for alias in node.names)
+
+
+def test_adapters_cannot_do_io() -> None:
+    for path in sorted((SRC / "agents").rglob("*.py")):
+        assert {name.split(".")[0] for name, _ in imports(path)} & NO_IO == set(), path
+        calls = {n.func.id for n in nodes(path) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+        assert calls & {"open", "print", "input", "eval", "exec"} == set(), path
+
+
+def test_nothing_goes_through_a_shell() -> None:
+    assert [f"{path}:{node.lineno}" for path in FILES for node in nodes(path) if through_a_shell(node)] == []
+
+
+def test_only_the_edges_read_the_environment() -> None:
+    # Programs of their own: the warden hands nothing of its environment on, the host of jobs all that it was given.
+    programs = ("warden.py", "job_host.py")
+    inner = [path for path in FILES if room(path) not in ("cli", "testing", "") and path.name not in programs]
+    assert [f"{path}:{n.lineno}" for path in inner for n in nodes(path) if of_module(n, "os") == "environ"] == []
+
+
+def test_one_clock_for_all() -> None:
+    ours = [path for path in FILES if str(path.relative_to(SRC)) not in OWN_TIME and room(path) != "testing"]
+    reads = [(path, n) for path in ours for n in nodes(path) if of_module(n, "time") in ("time", "monotonic")]
+    assert [f"{path}:{node.lineno}: ostler.clock tells the time" for path, node in reads] == []
+
+
+def test_terminals_are_handed_what_they_need_and_not_the_whole_ostler() -> None:
+    rooms = [*(SRC / "terminal").rglob("*.py"), *(SRC / "work" / "terminals").glob("*.py"), SRC / "work" / "owner.py"]
+    assert [path for path in rooms for name, _ in imports(path) if name.startswith("ostler.work.ostler")] == []
+
+
+def test_every_pure_module_has_its_test_file() -> None:
+    pure = [path for path in FILES if room(path) != "testing" and is_pure(path)]
+    missing = [f"{path.relative_to(SRC)}: {its_test(path)}" for path in pure if not its_test(path).exists()]
+    assert missing == []
+    assert {path.stem for path in pure} >= TESTED_WITH.keys()
+
+
+def has_comment(lines: list[str], first: int, last: int) -> bool:
+    """Whether a comment stands in one of these lines (counted from 1), or in the one above them."""
+    above = lines[first - 2].strip() if first > 1 else ""
+    return above.startswith("#") or any("  # " in line for line in lines[first - 1 : last])
+
+
+def ignored_without_reason(path: Path) -> list[int]:
+    """Lines that ignore an error and do not say why: `suppress(…)`, and handlers that do nothing but go on."""
+    lines = path.read_text().splitlines()
+    found = []
+    for node in nodes(path):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("suppress", "contextlib.suppress"):
+            found += [node.lineno] if not has_comment(lines, node.lineno, node.lineno) else []
+        elif isinstance(node, ast.ExceptHandler) and all(isinstance(n, ast.Pass | ast.Continue) for n in node.body):
+            found += [node.lineno] if not has_comment(lines, node.lineno, node.body[-1].lineno) else []
+    return found
+
+
+def loops_for_ever(path: Path) -> list[str]:
+    """Functions that poll without an end, or set their own timer again."""
+    functions = [node for node in nodes(path) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [function.name for function in functions if any(map(polls, ast.walk(function))) or rearms(function)]
+
+
+def polls(node: ast.AST) -> bool:
+    endless = isinstance(node, ast.While) and isinstance(node.test, ast.Constant)
+    return endless and any(of_module(each, "asyncio") == "sleep" for each in ast.walk(node))
+
+
+def rearms(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    timers = [n for n in ast.walk(function) if isinstance(n, ast.Call) and ast.unparse(n.func).endswith("call_later")]
+    return any(ast.unparse(argument) == f"self.{function.name}" for timer in timers for argument in timer.args)
+
+
+def test_what_is_ignored_says_why() -> None:
+    assert [f"{path}:{line}" for path in FILES for line in ignored_without_reason(path)] == []
+
+
+def test_each_module_has_one_logger_by_its_own_name() -> None:
+    for path in FILES:
+        made = [line for line in path.read_text().splitlines() if line.startswith(("log = ", "_log = ", "logger = "))]
+        assert made in ([], ["_log = logging.getLogger(__name__)"]), path
+    own = [path for path in FILES if str(path.relative_to(SRC)) in OWN_TIME]
+    assert [path for path in own if "logging" in dict(imports(path))] == []  # they import next to nothing
+
+
+def test_what_goes_on_for_ever_is_supervised() -> None:
+    """A loop in the background logs, backs off and goes on: `supervise.Loop`. These are none, and cannot fail so."""
+    ours = [path for path in FILES if room(path) not in ("testing", "supervise")]
+    assert {f"{path.relative_to(SRC)}: {name}" for path in ours for name in loops_for_ever(path)} == {
+        "cli/editor.py: _frame",  # draws, and ends with its view
+        "render/region.py: _frame",
+        "process/pty.py: _go_on",  # gives up after a time
+        "terminal/screen/link.py: _check",  # kills what hangs, and can do no more
+        "process/lines.py: chunks",
+        "server/live.py: rows",  # generators: whoever reads them hears what is raised
+        "work/terminals/terminals.py: _last_state",  # has a deadline
     }
-    assert calls & {"open", "print", "input", "eval", "exec"} == set()
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SRC)))
-def test_nothing_goes_through_a_shell(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Attribute):
-            assert node.attr not in ("create_subprocess_shell", "getoutput", "getstatusoutput"), f"line {node.lineno}"
-            of_os = isinstance(node.value, ast.Name) and node.value.id == "os"
-            assert not (of_os and node.attr in ("system", "popen")), f"line {node.lineno}"
-        if isinstance(node, ast.keyword) and node.arg == "shell":
-            assert isinstance(node.value, ast.Constant) and not node.value.value, f"line {node.lineno}"
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SRC)))
-def test_only_the_edges_read_the_environment(path: Path) -> None:
-    if room(path) in ("cli", "testing", ""):
-        return
-    reads = [
-        n.lineno
-        for n in ast.walk(ast.parse(path.read_text()))
-        if isinstance(n, ast.Attribute) and n.attr == "environ" and isinstance(n.value, ast.Name) and n.value.id == "os"
-    ]
-    # The warden is a program of its own; it hands nothing of its environment on.
-    assert reads == [] or path.name == "warden.py"
+def test_no_class_of_one_name_is_defined_twice() -> None:
+    """A reader who sees one file, or greps one name, knows which class is meant."""
+    homes: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in nodes(path):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(str(path.relative_to(SRC)))
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
 
 
 def test_the_rules_would_notice(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
-    bad.write_text("import ostler.work\nfrom ostler import cli\n")
+    bad.write_text("import ostler.work\nfrom ostler import cli\nos.system(x)\nrun(x, shell=True)\ntime.time()\n")
     assert [name for name, _ in imports(bad)] == ["ostler.work", "ostler.cli", "ostler"]
+    assert sorted(node.lineno for node in nodes(bad) if through_a_shell(node)) == [3, 4]
+    assert [node.lineno for node in nodes(bad) if of_module(node, "time") == "time"] == [5]
+    assert not is_pure(bad)
+    silent = tmp_path / "silent.py"
+    silent.write_text(
+        "with suppress(OSError):\n    x()\nwith suppress(OSError):  # why\n    x()\n"
+        "# why\nwith suppress(OSError):\n    x()\n"
+        "try:\n    x()\nexcept OSError:\n    pass\ntry:\n    x()\nexcept OSError:\n    pass  # why\n"
+    )
+    assert sorted(ignored_without_reason(silent)) == [1, 10]
+    endless = tmp_path / "endless.py"
+    endless.write_text(
+        "async def a():\n    while True:\n        await asyncio.sleep(1)\n"
+        "async def b():\n    while x:\n        await asyncio.sleep(1)\n"
+        "def c(self):\n    loop.call_later(1, self.c)\ndef d(self):\n    loop.call_later(1, self.c)\n"
+    )
+    assert loops_for_ever(endless) == ["a", "c"]
+    pure = tmp_path / "pure.py"
+    for text, is_one in (("x = 1\n", False), ("def f(): ...\n", True), ("import os.path\ndef f(): ...\n", False)):
+        nodes.cache_clear()
+        pure.write_text(text)
+        assert is_pure(pure) is is_one
+    assert its_test(SRC / "work" / "turns" / "envelope.py") == TESTS / "work" / "turns" / "test_envelope.py"
+    assert its_test(SRC / "errors.py") == TESTS / "test_errors.py"
+
+
+def test_what_belongs_to_an_agent_stands_in_its_adapter() -> None:
+    """No name of an agent, and none of its variables, decides anything outside of `agents`."""
+    names = {*AGENTS} - {"cursor"}  # a terminal has one, too
+    own = re.compile(rf"({'|'.join(name.upper() for name in names - {'script'})})_?[A-Z]+")
+    found = [
+        f"{path.relative_to(SRC)}:{node.lineno}: {node.value}"
+        for path in FILES
+        if room(path) not in ("agents", "testing")
+        for node in nodes(path)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if node.value in names or own.fullmatch(node.value)
+    ]
+    assert found == []
+    page = [path for path in (TESTS.parent / "web" / "src").rglob("*") if path.suffix in (".ts", ".svelte", ".css")]
+    quoted = re.compile(rf"""["'](?:{"|".join(names)})["']|\.(?:{"|".join(names)}) {{""")
+    assert len(page) > 50
+    assert [(path.name, found[0]) for path in page if (found := quoted.findall(path.read_text()))] == []

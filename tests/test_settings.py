@@ -11,23 +11,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from needs import needs
 from ostler.errors import OstlerError
+from ostler.model import Limits, PoolLimits
 from ostler.settings import (
     AskRule,
     Loaded,
     McpEntry,
     Profile,
     Settings,
+    Spending,
     digest,
     load_settings,
     record_trust,
     recorded_trust,
-    seconds,
     template,
     trust_file,
 )
-from ostler.settings.check import line_of
-from ostler.words import Limits
 
 
 class Place:
@@ -102,7 +102,7 @@ def test_each_layer_wins_over_the_one_before(place: Place) -> None:
 def test_maps_merge_and_restrictions_add_up(place: Place) -> None:
     place.user('tools_denied = ["web"]\nredact = ["A"]\n[models]\n"x-*" = "one"\n"y-*" = "one"\n')
     place.ostler_toml('tools_denied = ["shell", "web"]\n[models]\n"y-*" = "two"\n')
-    loaded = place.load(environ={"OSTLER_DENY_TOOLS": "read", "OSTLER_REDACT": "B"})
+    loaded = place.load(trusted=True, environ={"OSTLER_DENY_TOOLS": "read", "OSTLER_REDACT": "B"})
     assert loaded.settings.tools_denied == ("web", "shell", "read")
     assert loaded.settings.redact == ("A", "B")
     assert loaded.settings.models == {"x-*": "one", "y-*": "two"}
@@ -120,7 +120,7 @@ def test_a_profile_keeps_the_restrictions_around_it(place: Place) -> None:
     place.ostler_toml(
         '[profiles.p]\nagent = "codex"\ntools_denied = ["x"]\nlimits.total = 5\n[profiles.q]\nagent = "a"'
     )
-    assert place.load().settings.profiles == {
+    assert place.load(trusted=True).settings.profiles == {
         "p": Profile(agent="codex", tools_denied=("web", "x"), limits=Limits(cost_usd=1.0, total=5.0)),
         "q": Profile(agent="a"),
     }
@@ -144,6 +144,8 @@ def test_every_field_can_be_set(place: Place) -> None:
         dialog_idle = "1m"
         terminals = 3
         recording_mb = 0.5
+        pool = { total = 4, agents = { claude = 2 }, memory_mb = 900, retries = 1 }
+        spending = { day = 9, profiles = { p = 2.5 } }
         port = 8080
         [models]
         "gpt-*" = "cursor"
@@ -172,6 +174,8 @@ def test_every_field_can_be_set(place: Place) -> None:
         tools_denied = ["b"]
         fallback = ["c"]
         done_pattern = "DONE$"
+        account = "work"
+        priority = -3
         [[asks]]
         answer = "allow"
         agent = "claude"
@@ -203,6 +207,8 @@ def test_every_field_can_be_set(place: Place) -> None:
         ),
         terminals=3,
         recording_mb=0.5,
+        pool=PoolLimits(total=4, agents={"claude": 2}, memory_mb=900.0, retries=1),
+        spending=Spending(day=9.0, profiles={"p": 2.5}),
         port=8080,
         models={"gpt-*": "cursor"},
         env={"CI": "1"},
@@ -225,10 +231,13 @@ def test_every_field_can_be_set(place: Place) -> None:
                 tools_denied=("web", "b"),
                 fallback=("c",),
                 done_pattern="DONE$",
+                account="work",
+                priority=-3,
             )
         },
         home=f"{config}/store",
         project=str(place.project),
+        profile_files={"p": f"{config}/config.toml"},
     )
 
 
@@ -304,13 +313,13 @@ def test_every_variable(place: Place) -> None:
         (
             "limits.idle = 'soon'",
             1,
-            'limits.idle: \'soon\' is no limit: expected a number, "5m" or "none"',
+            'limits.idle: \'soon\' is not a valid limit: expected a number, "5m" or "none"',
             "",
         ),
         (
             "limits.cost_usd = -1",
             1,
-            'limits.cost_usd: -1 is no limit: expected a number, "5m" or "none"',
+            'limits.cost_usd: -1 is not a valid limit: expected a number, "5m" or "none"',
             "",
         ),
         ("commands.x = []", 1, "commands.x: a command needs a program", ""),
@@ -331,10 +340,14 @@ def test_every_variable(place: Place) -> None:
         ("ttl_days = nan", 1, "ttl_days: it must be more than 0", ""),
         ("terminals = 0", 1, "terminals: it must be more than 0", ""),
         ("recording_mb = -1", 1, "recording_mb: it must be more than 0", ""),
+        ("[pool]\ntotal = 0", 2, "pool.total: it must be at least 1", ""),
+        ("[pool]\nagents = { claude = 0 }", 2, "pool.agents.claude: it must be at least 1", ""),
+        ("[pool]\ntotl = 3", 2, "unknown setting pool.totl", "Did you mean total?"),
+        ("[spending]\nday = -2", 2, "spending.day: it must be at least 0.01", ""),
         ("port = 65536", 1, "port: a port is a number from 1 to 65535, or 0 for any", ""),
         ("port = -1", 1, "port: a port is a number from 1 to 65535, or 0 for any", ""),
-        ("dialog_idle = 'none'", 1, "dialog_idle: 'none' is no limit: expected a number, \"5m\"", ""),
-        ("ask_limit = 0", 1, 'ask_limit: 0 is no limit: expected a number, "5m" or "none"', ""),
+        ("dialog_idle = 'none'", 1, "dialog_idle: 'none' is not a valid limit: expected a number, \"5m\"", ""),
+        ("ask_limit = 0", 1, 'ask_limit: 0 is not a valid limit: expected a number, "5m" or "none"', ""),
         ("[asks]\nanswer = 'deny'", 1, "asks: expected a list of tables: [[asks]]", ""),
         (
             "[[asks]]\nanswer = 'ask'\n[[asks]]\ncomand = 'x'",
@@ -345,10 +358,15 @@ def test_every_variable(place: Place) -> None:
         ("[[asks]]\nanswer = 'ask'\n[[asks]]\ntool = 'x'", 3, "asks.2: it needs answer", ""),
         ("[[asks]]\nanswer = 'yes'", 2, "asks.1.answer: 'yes' is none of allow, deny, ask", ""),
         ("state = ''", 1, "state: it is empty", ""),
-        ("[profiles.p]\n\ndone_pattern = '('", 3, "profiles.p.done_pattern: this is no regular expression", ""),
-        ("a = 1\nb = = 2", 2, "Invalid value", "Mend that line: the file is TOML"),
-        ("a = '''", 1, "Expected \"'''\"", "Mend that line: the file is TOML"),
-        ("a = " + "[" * 5000, 1, "this is nested too deeply", "Mend that line: the file is TOML"),
+        (
+            "[profiles.p]\n\ndone_pattern = '('",
+            3,
+            "profiles.p.done_pattern: this is not a valid regular expression",
+            "",
+        ),
+        ("a = 1\nb = = 2", 2, "Invalid value", "Fix that line: the file is TOML"),
+        ("a = '''", 1, "Expected \"'''\"", "Fix that line: the file is TOML"),
+        ("a = " + "[" * 5000, 1, "this is nested too deeply", "Fix that line: the file is TOML"),
     ],
 )
 def test_what_is_wrong_is_told_with_file_and_line(place: Place, text: str, line: int, message: str, hint: str) -> None:
@@ -376,14 +394,14 @@ def test_not_utf8(place: Place) -> None:
     [
         ("OSTLER_ACCESS", "all", "OSTLER_ACCESS: access: 'all' is none of read, write, full"),
         ("OSTLER_LEAN", "maybe", "OSTLER_LEAN: lean: 'maybe' is neither 1 nor 0"),
-        ("OSTLER_TTL_DAYS", "week", "OSTLER_TTL_DAYS: ttl_days: 'week' is no number"),
-        ("OSTLER_TERMINALS", "many", "OSTLER_TERMINALS: terminals: 'many' is no number"),
-        ("OSTLER_PORT", "http", "OSTLER_PORT: port: 'http' is no number"),
+        ("OSTLER_TTL_DAYS", "week", "OSTLER_TTL_DAYS: ttl_days: 'week' is not a number"),
+        ("OSTLER_TERMINALS", "many", "OSTLER_TERMINALS: terminals: 'many' is not a number"),
+        ("OSTLER_PORT", "http", "OSTLER_PORT: port: 'http' is not a number"),
         ("OSTLER_TTL_DAYS", "-1", "OSTLER_TTL_DAYS: ttl_days: it must be more than 0"),
         (
             "OSTLER_TIMEOUT",
             "soon",
-            'OSTLER_TIMEOUT: limits.total: \'soon\' is no limit: expected a number, "5m" or "none"',
+            'OSTLER_TIMEOUT: limits.total: \'soon\' is not a valid limit: expected a number, "5m" or "none"',
         ),
     ],
 )
@@ -416,9 +434,9 @@ def test_project_file_is_found_up_to_the_git_root_and_never_above(place: Place) 
     deep.mkdir(parents=True)
     assert place.load(deep).project_file == ""
     place.ostler_toml('default_agent = "root"')
-    assert place.load(deep).settings.default_agent == "root"
+    assert place.load(deep, trusted=True).settings.default_agent == "root"
     (place.project / "a/ostler.toml").write_text('default_agent = "nearest"')
-    assert place.load(deep).settings.default_agent == "nearest"
+    assert place.load(deep, trusted=True).settings.default_agent == "nearest"
 
 
 def test_without_git_only_the_folder_itself_is_looked_at(place: Place) -> None:
@@ -427,7 +445,7 @@ def test_without_git_only_the_folder_itself_is_looked_at(place: Place) -> None:
     deep.mkdir()
     place.ostler_toml('default_agent = "x"')
     assert place.load(deep).settings == Settings(home=f"{place.home}/.local/state/ostler", project=str(deep))
-    assert place.load().settings.default_agent == "x"
+    assert place.load(trusted=True).settings.default_agent == "x"
 
 
 def test_xdg_folders_and_ostler_home(place: Place, tmp_path: Path) -> None:
@@ -447,7 +465,7 @@ def test_unreadable_user_file(place: Place) -> None:
     path = place.user("")
     path.unlink()
     path.mkdir()
-    assert place.complaint() == (f"cannot read {path}: Is a directory", "Mend or remove that file")
+    assert place.complaint() == (f"cannot read {path}: Is a directory", "Fix or remove that file")
 
 
 # -- a hostile project ------------------------------------------------------------------------------
@@ -484,26 +502,40 @@ def test_what_executes_or_widens_waits_for_trust(place: Place) -> None:
     path = place.ostler_toml(HOSTILE)
     loaded = place.load(trusted=False)
     assert loaded.settings == Settings(
-        default_agent="claude",
         tools_denied=("web",),
         limits=Limits(cost_usd=1.0, total=60.0),
-        profiles={
-            "mine": Profile(agent="codex", access="write"),
-            "r.x": Profile(agent="claude", system="Be brief", limits=Limits(cost_usd=1.0, total=5.0)),
-        },
+        profiles={"mine": Profile(agent="codex", access="write")},
         home=f"{place.home}/.local/state/ostler",
         project=str(place.project),
+        profile_files={"mine": f"{place.home}/.config/ostler/config.toml"},
     )
     assert loaded.notices == (
-        f"{path} is not trusted: access, tools_allowed, env_pass, env, state, ttl_days, config, lean, commands, "
-        "limits.cost_usd, limits.idle, profiles.r.x.access, profiles.r.x.tools_allowed, profiles.r.x.limits.idle, "
-        "profiles.mine ignored. Read it, then run `ostler trust`",
+        f"{path} is not trusted: default_agent, access, tools_allowed, env_pass, env, state, ttl_days, config, lean, "
+        "commands, limits.cost_usd, limits.idle, profiles.r.x, profiles.mine ignored. Read it, then run `ostler trust`",
     )
     trusted = place.load(trusted=True)
     assert trusted.notices == ()
     assert trusted.settings.access == "full"
     assert trusted.settings.commands == {"claude": (f"{place.project}/evil",)}
     assert trusted.settings.home == f"{place.project}/.ostler"
+
+
+def test_an_untrusted_project_does_not_choose_who_works_nor_what_it_is_told(place: Place) -> None:
+    path = place.ostler_toml(
+        'default_agent = "evil"\nfallback = ["evil"]\n[models]\n"*" = "evil"\n'
+        '[profiles.p]\nagent = "claude"\nmodel = "opus"\nsystem = "Obey"\nlimits = {}\n'
+    )
+    loaded = place.load(trusted=False)
+    assert loaded.settings == Settings(home=loaded.settings.home, project=str(place.project))
+    assert loaded.notices == (
+        f"{path} is not trusted: default_agent, fallback, models, profiles.p ignored. Read it, then run `ostler trust`",
+    )
+    assert place.load(trusted=True).settings.default_agent == "evil"
+
+
+def test_a_profile_without_limits_of_its_own_keeps_those_of_the_settings(place: Place) -> None:
+    place.user('[limits]\ntotal = 60\n[profiles.p]\nagent = "claude"\nlimits = {}')
+    assert place.load().settings.profiles["p"].limits == Limits(total=60.0)
 
 
 def test_an_untrusted_project_may_restrict_asks_but_not_allow(place: Place) -> None:
@@ -535,10 +567,11 @@ def test_every_key_is_judged(place: Place) -> None:
     path = place.ostler_toml(_uncommented(template()).replace('access = "read"', 'access = "full"'))
     (notice,) = place.load(trusted=False).notices
     assert notice == (
-        f"{path} is not trusted: access, tools_allowed, env_pass, env, state, ttl_days, config, lean, "
-        "ask_limit, dialog_idle, loose, terminals, recording_mb, port, commands, acp, mcp, asks.1, "
-        "profiles.reviewer.access, profiles.reviewer.tools_allowed, profiles.reviewer.mcp ignored. "
-        "Read it, then run `ostler trust`"
+        f"{path} is not trusted: default_agent, access, fallback, tools_allowed, env_pass, env, state, ttl_days, "
+        "config, lean, hooks, ask_limit, dialog_idle, dialog_receipt, tui_idle, tui_start, tui_receipt, tmux, "
+        "tmux_shows, loose, wall_paths, wall_sockets, terminals, recording_mb, delegation_depth, port, models, "
+        "commands, acp, agents, mcp, schedules, forward, notify, agent_flags, pool, spending, asks.1, "
+        "profiles.reviewer ignored. Read it, then run `ostler trust`"
     )
 
 
@@ -580,15 +613,15 @@ def test_a_huge_file_is_left_out(place: Place) -> None:
     assert place.load().notices == (f"{place.project}/ostler.toml is ignored: it is larger than 256 KiB",)
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+@needs("root")
 def test_a_file_of_someone_else_is_left_out(place: Place) -> None:
     os.chown(place.ostler_toml('default_agent = "x"'), 12345, 12345)
-    loaded = place.load()
+    loaded = place.load(trusted=True)
     assert loaded.notices == (f"{place.project}/ostler.toml is ignored: it belongs to another user",)
     assert loaded.settings.default_agent == ""
 
 
-# -- the template, durations, lines -----------------------------------------------------------------
+# -- the template, and anything else ----------------------------------------------------------------
 
 
 def _uncommented(text: str) -> str:
@@ -603,34 +636,12 @@ def test_the_template_says_nothing_until_uncommented(place: Place) -> None:
 def test_the_uncommented_template_loads_and_names_every_key(place: Place) -> None:
     path = place.ostler_toml(_uncommented(template()))
     loaded = place.load(trusted=True)
-    from_environment = {"home", "only", "scenario", "project"}
+    from_environment = {"home", "only", "scenario", "project", "profile_files"}
     assert set(loaded.sources) == set(Settings.__struct_fields__) - from_environment
     assert set(loaded.sources.values()) == {str(path)}
     assert loaded.settings.profiles["reviewer"].limits == Limits(total=600.0, cost_usd=2.5)
     reviewer = path.read_text().split("[profiles.reviewer]")[1]
     assert set(re.findall(r"^(\w+) =", reviewer, re.M)) == set(Profile.__struct_fields__)
-
-
-@pytest.mark.parametrize(
-    ("written", "meant"),
-    [("90", 90), ("90s", 90), ("5m", 300), ("1h", 3600), ("1h30m", 5400), ("0.5s", 0.5), ("2d", 172800), (3, 3)],
-)
-def test_durations(written: str | float, meant: float) -> None:
-    assert seconds(written) == meant
-
-
-@pytest.mark.parametrize("written", ["", "0", "-1", "5 m", "m", "1x", "nan", "inf", "1e3", 0, -2, True, "٣", "9" * 400])
-def test_no_durations(written: Any) -> None:
-    with pytest.raises(ValueError, match=r"."):
-        seconds(written)
-
-
-def test_lines_of_keys() -> None:
-    text = 'a = """\nlimits.idle = 1\n"""\n[profiles."x.y"]\nagent = 1\n[ limits ]\nidle=2\n'
-    assert line_of(text, ("limits", "idle")) == 7
-    assert line_of(text, ("profiles", "x.y", "agent")) == 5
-    assert line_of(text, ("profiles", "x.y", "model")) == 4
-    assert line_of(text, ("other",)) == 1
 
 
 @given(st.binary(max_size=200))

@@ -68,6 +68,14 @@ def kind_of_os_error(error: OSError, otherwise: ErrorKind) -> ErrorKind:
     return _OS_KINDS.get(error.errno or 0, otherwise)
 
 
+INTERNAL_ERROR = "internal error (this is a bug in ostler)"
+
+
+def internal_error(error: BaseException) -> str:
+    """What people are told of an exception that nobody expected."""
+    return f"{INTERNAL_ERROR}: {type(error).__name__}: {error}"
+
+
 class OstlerError(Exception):
     """Something that cannot be done: what failed, on what (`message`), and what to do next (`hint`)."""
 
@@ -80,6 +88,10 @@ class OstlerError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}. {self.hint}" if self.hint else self.message
+
+    def __repr__(self) -> str:
+        hint = f", hint={self.hint!r}" if self.hint else ""
+        return f"OstlerError({self.kind!r}, {self.message!r}{hint})"
 
     @property
     def exit_code(self) -> int:

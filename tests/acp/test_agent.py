@@ -4,7 +4,6 @@ import asyncio
 import base64
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,11 +12,13 @@ from typing import Any
 import pytest
 
 from acp_peer import Frame, Peer, Told, choose, environ_of, peer_of
+from ostler.model import Answered, Asked, Ended
 from ostler.process import tree
 from ostler.settings import load_settings
-from ostler.words import Answered, Asked, Ended
 from ostler.work import Ostler
-from ostler.work.asks import Answer
+from ostler.work.dialogs.asks import AskAnswer
+from prefork import start_ostler_here
+from waiting import until
 
 HELLO: Frame = {"protocolVersion": 1}
 ASK = '[[ask:{"tool": "shell", "input": {"command": "touch made.txt"}, "then": [{"run": "touch made.txt"}]}]][[say:so]]'
@@ -100,8 +101,8 @@ async def test_who_is_not_logged_in_is_told_how(folder: Path) -> None:
 
 
 async def test_an_agent_that_there_is_not(folder: Path) -> None:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "ostler", "acp", "cloud"),
+    process = await start_ostler_here(
+        ["acp", "cloud"],
         env=environ_of(folder),
         cwd=folder,
         stdout=asyncio.subprocess.PIPE,
@@ -279,7 +280,7 @@ async def test_an_ask_answered_elsewhere_is_taken_back(peer: Peer, folder: Path)
     frame = await peer.until(asks)
     async with beside(folder) as o:
         [asked] = [e for e in o.events(session) if isinstance(e, Asked)]
-        await o.answer(session, Answer(ask=asked.id, option="allow", by="a person"))
+        await o.answer(session, AskAnswer(ask=asked.id, option="allow", by="a person"))
     assert (await peer.finish(running))["result"]["stopReason"] == "end_turn"
     assert (folder / "made.txt").exists()
     back = await peer.until(lambda f: f.get("method") == "$/cancel_request")
@@ -540,8 +541,7 @@ async def test_a_slow_reader_costs_no_memory(folder: Path) -> None:
         before = resident(peer.process.pid)
         running = peer.begin("session/prompt", sessionId=session, prompt=text("x" * 55_000))
         async with beside(folder) as o:
-            while o.find(session).turns < 2 or o.find(session).state != "idle":
-                await asyncio.sleep(0.1)
+            await until(lambda: o.find(session).turns >= 2 and o.find(session).state == "idle")
         assert resident(peer.process.pid) - before < 90 << 20  # the newest events are kept at hand
         peer.reads.set()
         assert (await peer.finish(running))["result"]["stopReason"] == "end_turn"

@@ -1,23 +1,29 @@
 """`ostler acp` driven by the Python SDK's own client."""
 
 import asyncio
+import importlib
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from acp.schema import AllowedOutcome, ClientCapabilities, RequestPermissionResponse
 
-import acp
 from acp_peer import environ_of
 
 ASK = '[[ask:{"tool": "shell", "input": {"command": "touch made.txt"}, "then": [{"run": "touch made.txt"}]}]][[say:so]]'
 
 
+@pytest.fixture(scope="module")
+def sdk() -> Any:
+    """Imported by who needs it: its models take more than a second."""
+    return importlib.import_module("acp")
+
+
 class Editor:
     """What a client has to be; it allows everything, or nothing."""
 
-    def __init__(self, kind: str = "allow_once") -> None:
+    def __init__(self, sdk: Any, kind: str = "allow_once") -> None:
+        self.sdk = sdk
         self.kind = kind
         self.updates: list[Any] = []
         self.asked: list[Any] = []
@@ -30,7 +36,8 @@ class Editor:
     async def request_permission(self, session_id: str, tool_call: Any, options: Any, **more: Any) -> Any:
         self.asked.append(tool_call)
         option = next(option.option_id for option in options if option.kind == self.kind)
-        return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=option))
+        schema = self.sdk.schema
+        return schema.RequestPermissionResponse(outcome=schema.AllowedOutcome(outcome="selected", option_id=option))
 
     def on_connect(self, conn: Any) -> None: ...
 
@@ -42,19 +49,28 @@ class Editor:
 
 
 def connection(editor: Editor, folder: Path) -> Any:
-    return acp.spawn_agent_process(
-        editor, sys.executable, "-m", "ostler", "acp", "claude", "--access=write", env=environ_of(folder), cwd=folder
+    return editor.sdk.spawn_agent_process(
+        editor,
+        sys.executable,
+        "-m",
+        "ostler",
+        "acp",
+        "claude",
+        "--access=write",
+        env=environ_of(folder),
+        cwd=folder,
+        transport_kwargs={"shutdown_timeout": 60},  # else a busy machine is what ends the agent
     )
 
 
 @pytest.mark.parametrize("kind", ["allow_once", "reject_once"])
-async def test_a_session_from_beginning_to_end(folder: Path, kind: str) -> None:
-    editor = Editor(kind)
+async def test_a_session_from_beginning_to_end(sdk: Any, folder: Path, kind: str) -> None:
+    editor = Editor(sdk, kind)
     async with connection(editor, folder) as (agent, process):
-        told = await agent.initialize(protocol_version=1, client_capabilities=ClientCapabilities())
+        told = await agent.initialize(protocol_version=1, client_capabilities=sdk.schema.ClientCapabilities())
         assert (told.protocol_version, told.agent_info.name) == (1, "ostler")
         new = await agent.new_session(cwd=str(folder), mcp_servers=[])
-        answer = await agent.prompt(session_id=new.session_id, prompt=[acp.text_block("[[think:Hm]]" + ASK)])
+        answer = await agent.prompt(session_id=new.session_id, prompt=[sdk.text_block("[[think:Hm]]" + ASK)])
         assert (answer.stop_reason, editor.said()) == ("end_turn", "so")
         assert (folder / "made.txt").exists() is (kind == "allow_once")
         assert [call.title for call in editor.asked] == ["touch made.txt"]
@@ -70,23 +86,23 @@ async def test_a_session_from_beginning_to_end(folder: Path, kind: str) -> None:
         await agent.load_session(session_id=new.session_id, cwd=str(folder), mcp_servers=[])
         assert editor.kinds()[0] == "user_message_chunk" and editor.said() == "so"
         assert [info.session_id for info in (await agent.list_sessions(cwd=str(folder))).sessions] == [new.session_id]
-        with pytest.raises(acp.RequestError) as refused:
-            await agent.prompt(session_id=new.session_id, prompt=[acp.text_block("[[fail:unauthenticated]]")])
+        with pytest.raises(sdk.RequestError) as refused:
+            await agent.prompt(session_id=new.session_id, prompt=[sdk.text_block("[[fail:unauthenticated]]")])
         assert refused.value.code == -32000
     assert process.returncode == 0
 
 
-async def test_cancel(folder: Path) -> None:
-    editor = Editor()
+async def test_cancel(sdk: Any, folder: Path) -> None:
+    editor = Editor(sdk)
     async with connection(editor, folder) as (agent, _):
         await agent.initialize(protocol_version=1)
         new = await agent.new_session(cwd=str(folder), mcp_servers=[])
-        prompt = [acp.text_block("[[say:begun]][[never_end]]")]
+        prompt = [sdk.text_block("[[say:begun]][[never_end]]")]
         running = asyncio.create_task(agent.prompt(session_id=new.session_id, prompt=prompt))
         while not editor.said():
             editor.news.clear()
             await editor.news.wait()
         await agent.cancel(session_id=new.session_id)
         assert (await running).stop_reason == "cancelled"
-        again = await agent.prompt(session_id=new.session_id, prompt=[acp.text_block("[[say:again]]")])
+        again = await agent.prompt(session_id=new.session_id, prompt=[sdk.text_block("[[say:again]]")])
         assert again.stop_reason == "end_turn"

@@ -5,32 +5,26 @@ from typing import Any
 
 import pytest
 
-from ostler.acp.client import Client, client_of
-from ostler.acp.commands import COMMANDS, command_of
-from ostler.acp.errors import Refused, refusal_of, stop_of
-from ostler.acp.hunks import diffs_of
 from ostler.acp.kinds import KINDS, kind_of
 from ostler.acp.permissions import chosen
-from ostler.acp.prompts import Image, Wanted, read_prompt
-from ostler.acp.updates import OUTPUT, Look, Updates, merged, usage_of
+from ostler.acp.prompts import Image, PromptContent, read_prompt
+from ostler.acp.updates import OUTPUT, UpdateContext, UpdateTranslator, merged, usage_of
 from ostler.agents import AGENTS
 from ostler.agents.proposals import unified
-from ostler.errors import KINDS as ERROR_KINDS
+from ostler.agents.tools import category_of
 from ostler.errors import OstlerError
-from ostler.words import (
+from ostler.model import (
     Answered,
     AnyEvent,
     Asked,
     AskOption,
     Attachment,
     Ended,
-    Envelope,
     FileChange,
     Limited,
     Notice,
     Plan,
     PlanStep,
-    Problem,
     Raw,
     Started,
     Text,
@@ -43,15 +37,15 @@ from ostler.words import (
     UsageReport,
 )
 
-LOOK = Look(folder="/w", tools=AGENTS["claude"].tools)
+LOOK = UpdateContext(folder="/w")
 ONCE = (
     AskOption(id="yes", name="Allow", kind="allow_once"),
     AskOption(id="no", name="Deny", kind="reject_once"),
 )
 
 
-def updates(*events: AnyEvent, look: Look = LOOK) -> list[dict[str, Any]]:
-    made = Updates(look, "k3ab-f00d")
+def updates(*events: AnyEvent, look: UpdateContext = LOOK) -> list[dict[str, Any]]:
+    made = UpdateTranslator(look, "k3ab-f00d")
     return [update for event in events for update in made.of(event)]
 
 
@@ -138,7 +132,7 @@ def test_a_command() -> None:
 
 
 def test_a_command_in_a_terminal_of_the_client() -> None:
-    look = Look(folder="/w", tools=AGENTS["claude"].tools, terminals=True)
+    look = UpdateContext(folder="/w", terminals=True)
     began, ended = updates(
         ToolStarted(id="t1", name="Bash", title="ls", input={"command": "ls"}),
         ToolEnded(id="t1", output="a\nb\n", exit_code=0),
@@ -160,7 +154,7 @@ def test_a_command_in_a_terminal_of_the_client() -> None:
 
 @pytest.mark.parametrize("code", [None, -9])
 def test_an_exit_that_is_not_known_is_not_made_up(code: int | None) -> None:
-    look = Look(folder="/w", tools=AGENTS["claude"].tools, terminals=True)
+    look = UpdateContext(folder="/w", terminals=True)
     _, ended = updates(
         ToolStarted(id="t1", name="Bash", input={"command": "ls"}), ToolEnded(id="t1", exit_code=code), look=look
     )
@@ -232,45 +226,15 @@ def test_endless_output_is_cut() -> None:
     ],
 )
 def test_kinds_of_tools(agent: str, name: str, kind: str) -> None:
-    assert kind_of(name, AGENTS[agent].tools) == kind
+    assert kind_of(name, category_of(name, AGENTS[agent].tools)) == kind
     assert kind in KINDS
-
-
-# -- diffs --------------------------------------------------------------------------------------------
-
-
-def test_each_passage_of_a_diff() -> None:
-    diff = (
-        "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@ head\n one\n-two\n+2\n"
-        "@@ -9 +9,2 @@\n-nine\n+9\n+--- not a head\n"
-        "--- a/gone\n+++ /dev/null\n@@ -1 +0,0 @@\n-bye\n"
-        "--- /dev/null\n+++ b/new file\t2026\n@@ -0,0 +1 @@\n+hi\n\\ No newline at end of file\n"
-    )
-    assert diffs_of(diff, "/w") == [
-        {"type": "diff", "path": "/w/x", "oldText": "one\ntwo\n", "newText": "one\n2\n"},
-        {"type": "diff", "path": "/w/x", "oldText": "nine\n", "newText": "9\n--- not a head\n"},
-        {"type": "diff", "path": "/w/gone", "oldText": "bye\n", "newText": ""},
-        {"type": "diff", "path": "/w/new file", "newText": "hi"},
-    ]
-
-
-def test_an_empty_line_that_lost_its_mark() -> None:
-    [diff] = diffs_of("--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n one\n\n-two\n+2\n", "/w")
-    assert (diff["oldText"], diff["newText"]) == ("one\n\ntwo\n", "one\n\n2\n")
-
-
-@pytest.mark.parametrize(
-    "text", ["", "no diff", "@@ -1 +1 @@\n-a\n+b\n", "--- a\n+++ b\n@@ -1,99 +1,99 @@\n-x\n", "--- a"]
-)
-def test_what_is_no_diff_does_no_harm(text: str) -> None:
-    assert len(diffs_of(text, "/w")) <= 1
 
 
 # -- asks ---------------------------------------------------------------------------------------------
 
 
 def test_an_ask_about_a_tool_that_has_begun() -> None:
-    made, input = Updates(LOOK, "k3ab-f00d"), {"command": "rm x"}
+    made, input = UpdateTranslator(LOOK, "k3ab-f00d"), {"command": "rm x"}
     made.of(ToolStarted(id="t1", name="Bash", title="rm x", input=input))
     asked = Asked(id="q", tool="Bash", title="rm x", input=input, options=ONCE, reason="it deletes")
     assert made.of(asked) == []
@@ -294,7 +258,7 @@ def test_an_ask_about_a_tool_that_has_begun() -> None:
 
 
 def test_an_ask_before_its_tool() -> None:
-    made, input = Updates(LOOK, "k3ab-f00d"), {"file_path": "x", "content": "y"}
+    made, input = UpdateTranslator(LOOK, "k3ab-f00d"), {"file_path": "x", "content": "y"}
     asked = Asked(id="q", tool="Write", input=input, diff=unified("x", None, "y"), options=ONCE)
     [call] = made.of(asked)
     assert (call["sessionUpdate"], call["toolCallId"], call["status"]) == ("tool_call", "f00d.ask:q", "pending")
@@ -312,7 +276,7 @@ def test_an_ask_before_its_tool() -> None:
     [("reject_once", "failed", "refused by rule 2"), ("cancelled", "failed", "cancelled"), ("allow_once", "", "")],
 )
 def test_an_ask_without_a_tool_comes_to_an_end(option: str, status: str, said: str) -> None:
-    made = Updates(LOOK, "k3ab-f00d")
+    made = UpdateTranslator(LOOK, "k3ab-f00d")
     made.of(Asked(id="q", tool="Bash", input={"command": "x"}, options=ONCE))
     told = made.of(Answered(id="q", option=option, by="rule 2"))
     left = made.of(Ended(outcome="done"))
@@ -353,7 +317,7 @@ def test_a_plan() -> None:
 
 def test_usage_counts_the_turn_and_the_cost_of_the_session() -> None:
     usage = Usage(input_tokens=100, output_tokens=20, cached_tokens=90)
-    told = updates(UsageReport(usage=usage, cost_usd=0.5), look=Look(folder="/w", cost_usd=0.25))
+    told = updates(UsageReport(usage=usage, cost_usd=0.5), look=UpdateContext(folder="/w", cost_usd=0.25))
     cost = {"amount": 0.75, "currency": "USD"}
     assert told == [{"sessionUpdate": "usage_update", "used": 120, "size": 0, "cost": cost}]
     assert usage_of(usage) == {"inputTokens": 100, "outputTokens": 20, "totalTokens": 120, "cachedReadTokens": 90}
@@ -363,97 +327,10 @@ def test_usage_counts_the_turn_and_the_cost_of_the_session() -> None:
 def test_notices_go_to_those_that_show_them() -> None:
     events = (Notice(text="a folder is large"), Notice(text="hm", quiet=True), Limited(message="slow down"))
     assert updates(*events) == []
-    assert updates(*events, look=Look(folder="/w", notices=True)) == [
+    assert updates(*events, look=UpdateContext(folder="/w", notices=True)) == [
         {"sessionUpdate": "notice", "severity": "info", "title": "a folder is large"},
         {"sessionUpdate": "notice", "severity": "warning", "title": "slow down"},
     ]
-
-
-@pytest.mark.parametrize("told", [None, [], {"_meta": None, "session": 3}, {"_meta": {"terminal_output": "yes"}}])
-def test_a_client_that_tells_nothing_sensible_has_no_abilities(told: Any) -> None:
-    assert client_of(told) == Client()
-
-
-def test_abilities_of_a_client() -> None:
-    told = {"_meta": {"terminal_output": True}, "session": {"notices": {}}}
-    assert client_of(told) == Client(terminals=True, notices=True)
-
-
-@pytest.mark.parametrize(
-    ("prompt", "command"),
-    [
-        ("/access write", ("access", "write")),
-        (" /model\n", ("model", "")),
-        ("/access", ("access", "")),
-        ("/accessible", None),
-        ("/model a b", None),
-        ("please /access full", None),
-        ("/access full\nand then delete everything", None),
-        ("/compact", None),
-    ],
-)
-def test_commands_are_whole_prompts(prompt: str, command: tuple[str, str] | None) -> None:
-    assert command_of(prompt) == command
-    assert command is None or command[0] in [each["name"] for each in COMMANDS]
-
-
-# -- errors -------------------------------------------------------------------------------------------
-
-
-def envelope(outcome: Any, error: Problem | None = None, evidence: tuple[str, ...] = ()) -> Envelope:
-    ok = outcome == "done"
-    return Envelope(
-        status="ok" if ok else "error",
-        outcome=outcome,
-        summary="",
-        text="",
-        turn="k3ab-f00d",
-        session="k3ab",
-        agent="claude",
-        served_by="claude",
-        started_at=0,
-        duration_ms=1,
-        error=error,
-        evidence=evidence,
-    )
-
-
-@pytest.mark.parametrize(
-    ("outcome", "evidence", "stop"),
-    [
-        ("done", (), "end_turn"),
-        ("cancelled", (), "cancelled"),
-        ("failed", ("stop reason refusal",), "refusal"),
-        ("failed", ("stop reason max_tokens",), "max_tokens"),
-        ("failed", ("result error_max_turns, max_turns",), "max_turn_requests"),
-    ],
-)
-def test_stop_reasons(outcome: str, evidence: tuple[str, ...], stop: str) -> None:
-    assert stop_of(envelope(outcome, evidence=evidence)) == stop
-
-
-@pytest.mark.parametrize("outcome", ["failed", "timed_out", "unproven", "crashed"])
-@pytest.mark.parametrize("kind", list(ERROR_KINDS))
-def test_what_is_not_done_is_never_an_end_of_turn(outcome: str, kind: Any) -> None:
-    with pytest.raises(Refused) as refused:
-        stop_of(envelope(outcome, Problem(kind=kind, message="it broke", hint="Mend it")))
-    code = -32000 if kind == "unauthenticated" else -32603
-    assert refused.value.told() == {
-        "code": code,
-        "message": "it broke. Mend it",
-        "data": {"kind": kind, "hint": "Mend it", "details": "it broke", "outcome": outcome, "turn": "k3ab-f00d"},
-    }
-
-
-@pytest.mark.parametrize(
-    ("kind", "code"),
-    [
-        *(("unauthenticated", -32000), ("not_found", -32002), ("bad_request", -32602), ("unsupported", -32602)),
-        *(("busy", -32600), ("cancelled", -32800), ("store", -32603), ("missing", -32603)),
-    ],
-)
-def test_codes_of_errors(kind: Any, code: int) -> None:
-    assert refusal_of(OstlerError(kind, "x")).code == code
 
 
 # -- prompts ------------------------------------------------------------------------------------------
@@ -472,7 +349,7 @@ def test_a_prompt_of_everything() -> None:
             {"type": "resource", "resource": {"uri": "file:///w/i.gif", "blob": "R0lG", "mimeType": "image/gif"}},
         ]
     )
-    assert wanted == Wanted(
+    assert wanted == PromptContent(
         prompt="compare @/w/a b.py#L3:9 with @/w/c.py @[page](https://example.org/x) @image-1.png @i.gif",
         attachments=(Attachment(name="c.py", content="code"),),
         links=("/w/a b.py",),

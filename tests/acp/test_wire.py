@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from ostler.acp import wire as wires
-from ostler.acp.errors import Refused
-from ostler.acp.wire import Wire
+from ostler.acp.errors import AcpError
+from ostler.acp.wire import AcpConnection
 from ostler.errors import OstlerError
 from ostler.process import LineFramer, chunks
+from waiting import PATIENCE
 
 
 class Served:
@@ -56,7 +57,7 @@ class Line:
         self.from_wire, self.sink = os.pipe()
         os.set_blocking(self.from_wire, False)
         self.log: list[str] = []
-        self.wire = Wire(self.source, self.sink, self.log.append)
+        self.wire = AcpConnection(self.source, self.sink, self.log.append)
         self.served = Served()
         self.running = asyncio.create_task(self.wire.run(self.served))
         self._framer, self._lines = LineFramer(), []
@@ -66,7 +67,7 @@ class Line:
             os.write(self.to_wire, frame if isinstance(frame, bytes) else json.dumps(frame).encode() + b"\n")
 
     async def get(self) -> Any:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while not self._lines:
                 async for chunk in chunks(self.from_wire):
                     self._lines += [json.loads(line.data) for line in self._framer.feed(chunk)]
@@ -81,7 +82,7 @@ class Line:
     async def close(self) -> None:
         if self.to_wire >= 0:
             self.hang_up()
-        await asyncio.wait_for(self.running, 20)
+        await asyncio.wait_for(self.running, PATIENCE)
         for fd in (self.source, self.sink, self.from_wire):
             if fd >= 0:
                 os.close(fd)
@@ -110,13 +111,31 @@ async def test_requests_are_answered_under_their_own_id(line: Line) -> None:
     assert ("note", {"c": 3}) in line.served.told
 
 
-async def test_garbage_is_ignored(line: Line) -> None:
-    line.put(
-        b"hello\n", b"123\n", b"[]\n", b"null\n", b"\xff\xfe{\n", b"\n", b"[" * 5000 + b"\n", b'{"a": \n', b'"x"\n'
-    )
-    line.put([ask(7)], ask(8, ok=True))  # a batch is no message of ACP
+async def test_what_is_no_message_is_answered_as_that(line: Line) -> None:
+    """By the codes of JSON-RPC; a batch is no message of ACP."""
+    for sent in (b"hello\n", b"\xff\xfe{\n", b"[" * 5000 + b"\n", b'{"a": \n', b'{"jsonrpc":"2.0","id":1\n'):
+        line.put(sent)
+        assert await error(line) == (None, -32700), sent
+    for other in (b"123\n", b"[]\n", b"null\n", b'"x"\n', [ask(7)], [ask(7), ask(8)], {}, {"id": {}}, {"method": 5}):
+        line.put(other)
+        assert await error(line) == (None, -32600), other
+    line.put({"jsonrpc": "2.0", "id": 9}, {"jsonrpc": "2.0", "id": "a", "method": None})
+    assert [await error(line), await error(line)] == [(9, -32600), ("a", -32600)]
+    assert len(line.log) == 16 and all(len(entry) < 300 for entry in line.log)
+    assert line.served.told == []  # nothing of a batch was carried out
+
+
+async def test_what_needs_no_answer_gets_none(line: Line) -> None:
+    """Empty lines, and answers to nothing: to answer those could go on for ever."""
+    line.put(b"\n", b"  \r\n", {"id": 99, "result": {}}, {"id": None, "error": {"code": -32700, "message": "x"}})
+    line.put(ask(8, ok=True))
     assert await line.get() == result(8, ok=True)
-    assert len(line.log) == 9 and all(len(entry) < 300 for entry in line.log)
+
+
+async def error(line: Line) -> tuple[Any, int]:
+    answer = await line.get()
+    assert answer["jsonrpc"] == "2.0" and answer["error"]["message"] and "result" not in answer
+    return answer["id"], answer["error"]["code"]
 
 
 async def test_lone_surrogates_and_invalid_utf8_cost_a_character(line: Line) -> None:
@@ -172,6 +191,7 @@ async def test_a_message_that_is_too_large_is_refused_by_its_id(line: Line, monk
         other.put(b'{"params":{"id":4,"x":"' + b"y" * 100 + b'"}}\n', ask(9))
         answer = await other.get()
         assert (answer["id"], answer["error"]["code"]) == ("big", -32600)
+        assert await error(other) == (None, -32600)  # the id of its parameters is not its own
         assert await other.get() == result(9)
     finally:
         await other.close()
@@ -196,7 +216,7 @@ async def test_an_error_of_theirs_is_raised(line: Line) -> None:
     asked = asyncio.create_task(line.wire.request("who", {}))
     frame = await line.get()
     line.put({"jsonrpc": "2.0", "id": frame["id"], "error": {"code": -32601, "message": "no such method"}})
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(AcpError) as refused:
         await asked
     assert (refused.value.code, refused.value.message) == (-32601, "no such method")
 
@@ -277,7 +297,7 @@ async def test_a_reader_that_is_gone_is_an_end_too(line: Line) -> None:
     os.close(line.from_wire)
     line.from_wire = -1
     line.put(ask(1))
-    await asyncio.wait_for(line.running, 20)
+    await asyncio.wait_for(line.running, PATIENCE)
     assert line.served.left
 
 

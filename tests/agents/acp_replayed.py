@@ -4,10 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ostler.agents.acp import AcpDialog
-from ostler.agents.acp_words import Acp
+from msgspec import structs
+
+from ostler.agents.acp.dialog import AcpDialog
+from ostler.agents.acp.protocol import Acp
 from ostler.agents.dialog import Ask, Call, Over, Ready, Step, Tell, Write
-from ostler.words import AnyEvent, Host, Offered, Turn, Verdict
+from ostler.model import AnyEvent, Host, Offered, Turn, Verdict
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 HOST = Host(executable="agent", version="", help="", private="/private", home="/home/user")
@@ -16,13 +18,8 @@ ANSWERS = {"allow_once": "allow", "approved": "allow", "allow-once": "allow", "o
 
 def dialog_of(acp: Acp | None = None, **changes: Any) -> AcpDialog:
     """A dialog in /workspace, as one that asks for everything."""
-
-    class Plain(AcpDialog):
-        def mode_for(self, turn: Turn) -> str:
-            return ""  # the recordings set none
-
-    Plain.acp = acp or Acp()
-    return Plain(turn_of(**changes), HOST)
+    modeless = structs.replace(acp or Acp(), modes={}, mode_of=None)  # the recordings set none
+    return AcpDialog(turn_of(**changes), HOST, modeless)
 
 
 def turn_of(prompt: str = "do it", **changes: Any) -> Turn:

@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 from agents.replayed import CAPTURES, turn_of
-from ostler.agents.codex_dialog import CodexDialog
+from ostler.agents.codex.dialog import CodexDialog
 from ostler.agents.dialog import Ask, Over, Tell, Write
-from ostler.words import (
+from ostler.model import (
     AnyEvent,
     Asked,
     AskOption,

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from ostler.agents import AGENTS
-from ostler.words import AnyEvent, Exit, Raw, TextDelta, ToolEnded, ToolStarted, Turn, Verdict
-from ostler.words import Text as WholeText
+from ostler.model import AnyEvent, Exit, Raw, TextDelta, ToolEnded, ToolStarted, Turn, Verdict
+from ostler.model import Text as WholeText
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 EXPECTED: dict[str, dict[str, Any]] = json.loads((CAPTURES / "expected.json").read_text())

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from agents.acp_replayed import dialog_of, end, opened, running, said, turn_of, update
-from ostler.agents.acp import AcpDialog
+from ostler.agents.acp.dialog import AcpDialog
 from ostler.agents.dialog import Ask, Call, Over, Tell, Withdrawn, Write
 from ostler.errors import OstlerError
-from ostler.words import (
+from ostler.model import (
     Answered,
     Asked,
     Attachment,
@@ -209,7 +209,7 @@ def test_a_tool_call_is_all_its_updates() -> None:
         update(dialog, "tool_call", toolCallId="c", title="bash", kind="execute", status="pending", rawInput={}) == []
     )
     assert update(dialog, "tool_call_update", toolCallId="c", rawInput={"command": "ls"}) == [
-        ToolStarted(id="c", name="shell", title="ls", input={"command": "ls"})
+        ToolStarted(id="c", name="shell", category="shell", title="ls", input={"command": "ls"})
     ]
     content = [{"type": "content", "content": {"type": "text", "text": "a\n"}}, 5, {"type": "content", "content": None}]
     raw = {"exit_code": 2}
@@ -308,7 +308,7 @@ def test_options_are_chosen_by_kind(kind: Any, outcome: dict[str, str]) -> None:
 def test_a_refused_call_has_ended_whatever_the_agent_says_of_it() -> None:
     dialog = running()
     (told, ask) = _ask(dialog)
-    assert told == Tell([ToolStarted(id="c", name="shell", title="ls", input={"command": "ls"})])
+    assert told == Tell([ToolStarted(id="c", name="shell", category="shell", title="ls", input={"command": "ls"})])
     (_, told) = dialog.answer(ask.asked.id, "reject_once", "not today")
     assert told == Tell([ToolEnded(id="c", ok=False, output="not today", denied=True)])
     assert update(dialog, "tool_call_update", toolCallId="c", status="failed") == []
@@ -391,14 +391,20 @@ def test_asks_without_a_turn_or_of_another_session_are_no_asks() -> None:
     assert write.record["result"] == {"outcome": {"outcome": "cancelled"}}
 
 
-@pytest.mark.parametrize(
-    "options", [None, [], "x", [{}], [{"kind": "reject_once"}], [{"optionId": 5, "kind": "reject_once"}]]
-)
-def test_broken_options_are_no_options(options: Any) -> None:
+@pytest.mark.parametrize("options", [[], [{"optionId": "a", "kind": "of tomorrow"}]])
+def test_a_request_without_options_that_are_known_can_only_be_cancelled(options: Any) -> None:
     dialog = running()
     ask = _ask(dialog, options=options)[-1]
     steps = dialog.answer(ask.asked.id, "reject_once")
     assert steps[0].record["result"] == {"outcome": {"outcome": "cancelled"}}
+
+
+@pytest.mark.parametrize(
+    "options", [None, "x", 5, [{}], [{"kind": "reject_once"}], [{"optionId": 5, "kind": "reject_once"}]]
+)
+def test_a_malformed_request_is_refused(options: Any) -> None:
+    (write,) = _ask(running(), options=options)
+    assert write.record["error"]["code"] == -32602
 
 
 # -- prompts ----------------------------------------------------------------------------------------

@@ -1,11 +1,7 @@
 """The dict of agents, the choice among them, and agents of other packages."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
-from ostler import agents
 from ostler.agents import AGENTS, agent_for
 from ostler.errors import OstlerError
 
@@ -14,6 +10,20 @@ from ostler.errors import OstlerError
     ("wanted", "agent", "model"),
     [
         ("claude", "claude", None),
+        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude", "us.anthropic.claude-sonnet-4-5-20250929-v1:0"),
+        ("anthropic.claude-3-haiku-20240307-v1:0", "claude", "anthropic.claude-3-haiku-20240307-v1:0"),
+        ("global.anthropic.claude-opus-5-v1:0", "claude", "global.anthropic.claude-opus-5-v1:0"),
+        (
+            "arn:aws:bedrock:eu-west-1:1:custom/x",
+            "claude",
+            "arn:aws:bedrock:eu-west-1:1:custom/x",
+        ),
+        ("publishers/anthropic/models/claude-opus-4@20250514", "claude", "claude-opus-4@20250514"),
+        ("models/gemini-2.5-pro", "gemini", "gemini-2.5-pro"),
+        ("publishers/google/models/gemini-3-pro", "gemini", "gemini-3-pro"),
+        ("projects/p/locations/l/publishers/google/models/gemini-3-pro", "gemini", "gemini-3-pro"),
+        ("amazon-bedrock/us.anthropic.claude-x-v1:0", "opencode", "amazon-bedrock/us.anthropic.claude-x-v1:0"),
+        ("openrouter/google/gemini-3-pro", "opencode", "openrouter/google/gemini-3-pro"),
         ("opus", "claude", "opus"),
         ("claude-sonnet-4-5", "claude", "claude-sonnet-4-5"),
         ("haiku", "claude", "haiku"),
@@ -51,29 +61,27 @@ def test_the_nearest_name_is_offered() -> None:
     assert caught.value.hint.startswith("Did you mean claude")
 
 
-def test_agents_of_other_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "stranger.py").write_text(
-        "from msgspec.structs import replace\nfrom ostler.agents import AGENTS\n"
-        'AGENT = replace(AGENTS["script"], name="stranger", models=("strange-*",))\n'
-        'TAKEN = replace(AGENTS["script"], name="claude")\nNO_AGENT = 42\n'
+def test_how_the_page_tells_agents_apart() -> None:
+    looks = {agent.name: (agent.monogram, agent.hue, agent.module) for agent in AGENTS.values()}
+    assert looks == {
+        "claude": ("cl", 45, ""),
+        "codex": ("cx", 160, ""),
+        "gemini": ("ge", 255, ""),
+        "cursor": ("cu", 310, ""),
+        "qwen": ("qw", 290, ""),
+        "opencode": ("oc", 95, ""),
+        "copilot": ("co", 220, ""),
+        "script": ("sc", 70, "ostler.testing.agent"),
+    }
+    assert (
+        len({monogram for monogram, _, _ in looks.values()}) == len({hue for _, hue, _ in looks.values()}) == len(looks)
     )
-    info = tmp_path / "stranger-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        "[ostler.agents]\nstranger = stranger:AGENT\ntaken = stranger:TAKEN\n"
-        "number = stranger:NO_AGENT\nbroken = stranger:GONE\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(agents, "_plugged_in", False)
-    known = dict(AGENTS)
-    try:
-        found, model = agent_for("strange-1")
-        assert (found.name, model) == ("stranger", "strange-1")
-        assert AGENTS["claude"] is known["claude"]
-        assert set(agents.PLUG_IN_PROBLEMS) == {"taken", "number", "broken"}
-        assert agents.PLUG_IN_PROBLEMS["taken"] == "there is an agent named 'claude' already"
-    finally:
-        AGENTS.pop("stranger", None)
-        agents.PLUG_IN_PROBLEMS.clear()
-        sys.modules.pop("stranger", None)
+
+
+def test_the_variables_of_an_agent_are_its_own() -> None:
+    """What tells a program that it runs inside an agent is never what that agent reads, nor another's."""
+    nested = [(name, agent.name) for agent in AGENTS.values() for name in agent.nested]
+    assert len({name for name, _ in nested}) == len(nested)
+    assert {owner for _, owner in nested} == {*AGENTS} - {"script"}
+    keys = {key for agent in AGENTS.values() for key in agent.keys}
+    assert keys & {name for name, _ in nested} == set()

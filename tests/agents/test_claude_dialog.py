@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from ostler.agents.claude import beyond
-from ostler.words import Access
+from ostler.access import Access
+from ostler.agents.claude_dialog import beyond
 
 IN = {"file_path": "/home/me/project/app.py"}
 

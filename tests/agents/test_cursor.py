@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agents.replayed import cases, check_invariants, lines, replay, replay_lines, turn_of
 from ostler.agents import AGENTS
 from ostler.errors import OstlerError
-from ostler.words import (
+from ostler.model import (
     Attachment,
     Denial,
     Exit,

@@ -8,10 +8,10 @@ import pytest
 from agents.acp_replayed import HOST, dialog_of, turn_of
 from agents.codex_played import OPTIONS, THREAD, TURN, Played
 from ostler.agents import AGENTS
-from ostler.agents.acp_words import Acp
+from ostler.agents.acp.protocol import Acp
 from ostler.agents.dialog import Fail, Write
 from ostler.errors import OstlerError
-from ostler.words import Asked, Denial, McpServer, ToolEnded
+from ostler.model import Asked, Denial, McpServer, ToolEnded
 
 SECRET = "a-secret-of-a-server"
 DB = McpServer(name="db", command="/bin/db", args=("-v",), env={"TOKEN": SECRET})
@@ -55,7 +55,7 @@ def test_by_a_private_file(agent: str, dialog: bool) -> None:
 @pytest.mark.parametrize("agent", [*AGENTS])
 def test_without_servers_nothing_is_said_of_them(agent: str) -> None:
     launch = AGENTS[agent].launch(turn_of(agent=agent, agent_session=None), HOST)
-    assert not any("mcp" in flag for flag in launch.argv) and not launch.files
+    assert not any("mcp" in said for said in (*launch.argv, *launch.files))
 
 
 def test_a_turn_of_codex_has_no_values_in_its_arguments() -> None:
@@ -140,7 +140,9 @@ def test_codex_is_told_when_the_thread_begins() -> None:
 def test_codex_asks_before_it_calls(kind: Any, result: Any) -> None:
     played = asked(access="full")
     (ask,) = played.asks
-    assert ask == Asked(id=ask.id, tool="db.put", title=QUESTION["message"], input={"row": 1}, options=OPTIONS)
+    assert ask == Asked(
+        id=ask.id, tool="db.put", category="mcp", title=QUESTION["message"], input={"row": 1}, options=OPTIONS
+    )
     played.do(played.dialog.answer(ask.id, kind))
     assert played.written == [{"id": 0, "result": result}]
 

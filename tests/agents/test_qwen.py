@@ -18,11 +18,12 @@ from agents.replayed import (
     turn_of,
 )
 from ostler.agents import AGENTS, Conversation
+from ostler.agents.qwen import SYSTEM_FIRST, SYSTEM_LEFT_OUT
 from ostler.errors import OstlerError
-from ostler.testing import assert_conforms
-from ostler.words import (
+from ostler.model import (
     Attachment,
     Denial,
+    Event,
     Exit,
     FileChange,
     Host,
@@ -41,6 +42,7 @@ from ostler.words import (
     UsageReport,
     Verdict,
 )
+from ostler.testing import assert_conforms
 
 AGENT = AGENTS["qwen"]
 HELP = (CAPTURES / "qwen" / "help.txt").read_text()
@@ -277,7 +279,7 @@ KEYS = ("subtype", "event", "message", "content", "data", "result", "usage", "er
 def test_no_shape_of_a_record_raises(kind: str, record: dict[str, Any]) -> None:
     reader = AGENT.reader(turn_of("qwen"))
     events = [*reader.read(record | {"type": kind}), *reader.flush()]
-    assert all(type(event).__module__ == "ostler.words" for event in events)
+    assert all(isinstance(event, Event) for event in events)
     assert reader.end(Exit(code=0), "").outcome != "done" or kind == "result"
 
 
@@ -321,6 +323,21 @@ def test_a_later_turn_that_may_write() -> None:
         env=ENV,
         notices=(OUTSIDE,),
     )
+
+
+def test_behind_a_wall_write_has_a_shell() -> None:
+    launch = launched(access="write", walled=True)
+    assert launch.argv[len(START) :] == (
+        "--approval-mode=auto-edit",
+        f"{READ_TOOLS},write_file,edit,notebook_edit,run_shell_command",
+        NO_SERVERS,
+        "--allowed-tools=run_shell_command",
+        f"--exclude-tools={COMMANDS.removeprefix('run_shell_command,')}",
+    )
+    assert launch.notices == ()
+    asking = launched(access="write", walled=True, transport="dialog")  # where somebody says yes or no
+    assert "run_shell_command" in asking.argv[-3] and not [f for f in asking.argv if f.startswith("--allowed-tools")]
+    assert launched(access="read", walled=True) == launched(access="read")
 
 
 def test_full_and_lean() -> None:
@@ -377,11 +394,39 @@ def test_only_an_id_names_a_conversation(id: str) -> None:
     assert caught.value.kind == "bad_request"
 
 
-@pytest.mark.parametrize("option", [{"system": "x" * 120_000}, {"schema": {"description": "x" * 120_000}}])
-def test_what_is_too_long_for_an_argument_is_unsupported(option: dict[str, Any]) -> None:
+def test_a_schema_that_is_too_long_for_an_argument_is_unsupported() -> None:
     with pytest.raises(OstlerError) as caught:
-        launched(**option)
+        launched(schema={"description": "x" * 120_000})
     assert caught.value.kind == "unsupported"
+
+
+LONG = "Mind @barn. " * 10_000
+
+
+def test_a_system_prompt_that_is_too_long_for_an_argument_goes_before_the_first_prompt() -> None:
+    once = launched(system=LONG, prompt="go")
+    assert not any("system-prompt" in flag for flag in once.argv)
+    assert once.stdin == (LONG.replace("@", r"\@") + "\n\ngo").encode()  # nor is a file read that it names
+    assert once.notices == (SYSTEM_FIRST, MENTIONED)
+    later = launched(system=LONG, prompt="go", first=False)
+    assert (later.stdin, later.notices) == (b"go", ())
+    assert launched(system=LONG, prompt="/stats", command=True).notices == (SYSTEM_LEFT_OUT,)
+    assert launched(system="x" * 100_000).argv[-1].startswith("--append-system-prompt=")
+
+
+def test_a_long_one_that_stands_for_qwens_own_is_a_file() -> None:
+    once = launched(system=LONG, system_mode="replace", prompt="go")
+    path = once.env["QWEN_SYSTEM_MD"]
+    assert (once.files[path], once.stdin, once.notices) == (LONG.encode(), b"go", ())
+
+
+def test_in_a_dialog_a_long_one_comes_with_the_first_prompt_and_is_told_once() -> None:
+    face = AGENT.dialog
+    assert face is not None
+    turn = turn_of("qwen", system=LONG, prompt="go")
+    assert face.launch(turn, HOST).notices == ()
+    told, *_ = face.dialog(turn, HOST).prompt(turn)
+    assert [notice.text for notice in told.events] == [SYSTEM_FIRST, MENTIONED]
 
 
 # -- adoption ---------------------------------------------------------------------------------------

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from ostler.agents import AGENTS, agent_for
-from ostler.agents.adapter import Conversation, decode
+from ostler.agents.adapter import Conversation
+from ostler.agents.reader import decode
 from ostler.agents.script import AGENT, ScriptReader, conversation
-from ostler.testing import ScriptedAgent
-from ostler.words import (
+from ostler.model import (
     Answered,
     AnyEvent,
     Asked,
@@ -42,6 +42,7 @@ from ostler.words import (
     UsageReport,
     Verdict,
 )
+from ostler.testing import ScriptedAgent
 
 FINE = Exit(code=0)
 HOST = Host(executable="/opt/ostler-script-agent", private="/private/t1")
@@ -236,7 +237,7 @@ class TestVerdicts:
     def test_a_resumed_turn_must_answer_under_its_id(self) -> None:
         _, verdict = read([INIT, OK], resume=True, agent_session="other")
         assert verdict.error == Problem(
-            kind="not_found", message="asked script to resume other, it began s", hint="Start a new session"
+            kind="not_found", message="script was asked to resume other, but began s", hint="Start a new session"
         )
 
     def test_what_the_agent_said_about_its_failure(self) -> None:

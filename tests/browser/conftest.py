@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,11 +10,13 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
+import waiting
+from needs import CHROMIUM, require
 from ostler.server.pages import BUILT
+from prefork import start_ostler
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -25,7 +26,8 @@ FLAGS = (
     "--disable-sync",
     "--no-first-run",
 )
-PATIENCE = 45_000  # ms: two slow cores may be busy with something else
+SIZE: ViewportSize = {"width": 1440, "height": 900}
+PATIENCE = waiting.PATIENCE * 1000  # ms
 
 
 class Server:
@@ -43,6 +45,7 @@ class Server:
             "SHELL": "/bin/bash",
             "OSTLER_ONLY": "script",
         }
+        self.state = self.home / ".local" / "state" / "ostler"
         self.url = ""
         self._token = ""
         self._process: subprocess.Popen[str] | None = None
@@ -94,9 +97,8 @@ class Server:
         return self._spawn(*args)
 
     def _spawn(self, *args: str) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-m", "ostler", *args]
-        return subprocess.Popen(
-            command,
+        return start_ostler(
+            args,
             cwd=self.folder,
             env=self.environ,
             stdin=subprocess.DEVNULL,
@@ -146,8 +148,7 @@ class Reader:
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     # For each module: while Playwright runs, no test of another one could have an event loop.
-    if CHROMIUM is None:
-        pytest.skip("there is no Chromium here")
+    require("chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         yield browser
@@ -163,20 +164,74 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server.stop()
 
 
+class EverydayWindow:
+    """The window that most tests of a file share: a new one takes a process, a login and the whole page again."""
+
+    def __init__(self, chromium: Browser, server: Server) -> None:
+        self._chromium, self.server = chromium, server
+        self._reader: Reader | None = None
+
+    def come(self) -> Reader:
+        """As if just opened: nothing focused, no dialog, nothing of a former test heard or held back."""
+        if self._reader is None:
+            self._reader = open_window(self._chromium, self.server)
+            return self._reader
+        page = self._reader.page
+        page.unroute_all()
+        page.set_viewport_size(SIZE)
+        page.mouse.move(0, 0)
+        page.goto(f"{self.server.url}/#/")
+        page.evaluate("document.activeElement?.blur()")
+        return self._reader
+
+    def close(self) -> None:
+        """The next one who comes gets a new one."""
+        if self._reader:
+            self._reader.page.context.close()
+            self._reader = None
+
+
+def open_window(chromium: Browser, server: Server, name: str = "You", rights: str = "admin", **context: Any) -> Reader:
+    """Somebody who came by a link of their own."""
+    # Without a graphics card an animation takes half a core for as long as it runs.
+    quiet = {"viewport": SIZE, "color_scheme": "dark", "reduced_motion": "reduce"}
+    reader = Reader(chromium.new_context(**{**quiet, **context}).new_page(), server)
+    reader.enter(server.link(name, rights))
+    return reader
+
+
+@pytest.fixture(scope="module")
+def everyday_window(chromium: Browser, server: Server) -> Iterator[EverydayWindow]:
+    window = EverydayWindow(chromium, server)
+    yield window
+    window.close()
+
+
 @pytest.fixture
-def visit(chromium: Browser, server: Server) -> Iterator[Callable[..., Reader]]:
-    """`visit()` is somebody new who came by a link; what went wrong in their page fails the test."""
-    contexts: list[BrowserContext] = []
-    readers: list[Reader] = []
+def visit(
+    request: pytest.FixtureRequest, chromium: Browser, server: Server, everyday_window: EverydayWindow
+) -> Iterator[Callable[..., Reader]]:
+    """`visit()` is you in the everyday window; with a name, a server or a wish, somebody new in a browser of their own.
 
-    def come(name: str = "You", rights: str = "admin", server: Server = server, **context: Any) -> Reader:
-        size = {"width": 1440, "height": 900}
-        contexts.append(chromium.new_context(**{"viewport": size, "color_scheme": "dark", **context}))
-        readers.append(Reader(contexts[-1].new_page(), server))
-        readers[-1].enter(server.link(name, rights))
-        return readers[-1]
+    What went wrong in a page fails the test.
+    """
+    own: list[Reader] = []
+    shared: list[Reader] = []
 
+    def come(
+        name: str = "You", rights: str = "admin", server: Server = server, alone: bool = False, **context: Any
+    ) -> Reader:
+        if alone or context or (name, rights) != ("You", "admin") or server is not everyday_window.server:
+            own.append(open_window(chromium, server, name, rights, **context))
+            return own[-1]
+        shared.append(everyday_window.come())
+        return shared[-1]
+
+    failed = request.session.testsfailed
     yield come
-    for context in contexts:
-        context.close()
-    assert [error for reader in readers for error in reader.errors] == []
+    for reader in own:
+        reader.page.context.close()
+    errors = [error for reader in (*own, *shared) for error in reader.errors]
+    if errors or request.session.testsfailed > failed:
+        everyday_window.close()
+    assert errors == []

@@ -7,6 +7,7 @@ from playwright.sync_api import TimeoutError
 from browser.conftest import Reader
 
 FRONT = ".terminal-view:not([hidden]) .term-layer:not([hidden]) .term"
+POLLING = 50  # ms: Playwright's own way is to look at every frame, which has the page make one
 
 
 class Seat:
@@ -23,13 +24,11 @@ class Seat:
     @property
     def size(self) -> tuple[int, int]:
         """Columns and rows."""
-        shown = self.page.locator(FRONT)
-        return int(shown.get_attribute("data-cols") or 0), int(shown.get_attribute("data-rows") or 0)
+        cols, rows = self.page.locator(FRONT).evaluate("one => [Number(one.dataset.cols), Number(one.dataset.rows)]")
+        return cols, rows
 
-    @property
-    def lease(self) -> str:
-        """Who has the keyboard, as the bar says it: you, agent, person, nobody, ended, lost …"""
-        return self.page.get_attribute(".terminal-view:not([hidden]) .lease", "data-holder") or ""
+    def wait_size(self, size: tuple[int, int]) -> None:
+        self.page.wait_for_selector(f"{FRONT}[data-cols='{size[0]}'][data-rows='{size[1]}']")
 
     def open_shell(self) -> str:
         """A new shell, with its keyboard in hand. Returns its id."""
@@ -39,19 +38,23 @@ class Seat:
         self.page.wait_for_function(
             "([selector, before]) => !before.includes(document.querySelector(selector)?.dataset.terminal)",
             arg=[FRONT, before],
+            polling=POLLING,
         )
         self.wait("$")
         return self.id
 
-    def run(self, command: str, until: str) -> None:
+    def run(self, command: str, until: str, key_by_key: bool = False) -> None:
         """Types a command and Enter, and waits for words on the screen that are not in the command."""
         assert until not in command
-        self.type(command)
+        self.type(command, key_by_key)
         self.wait(until)
 
-    def type(self, line: str) -> None:
-        """A line, and Enter."""
-        self.page.keyboard.type(line)
+    def type(self, line: str, key_by_key: bool = False) -> None:
+        """A line, and Enter. In one piece, as a phone's keyboard does it: drawing a screen for each key is slow."""
+        if key_by_key:
+            self.page.keyboard.type(line)
+        else:
+            self.page.keyboard.insert_text(line)
         self.page.keyboard.press("Enter")
 
     def text(self, id: str | None = None) -> str:
@@ -62,11 +65,12 @@ class Seat:
     def wait(self, words: str, id: str | None = None) -> None:
         script = "([id, words]) => window.__ostlerTerminals?.[id]?.text().includes(words)"
         try:
-            self.page.wait_for_function(script, arg=[id or self.id, words])
+            self.page.wait_for_function(script, arg=[id or self.id, words], polling=POLLING)
         except TimeoutError as error:
             raise AssertionError(f"{words!r} did not come; the screen shows:\n{self.text(id)}") from error
 
     def wait_lease(self, holder: str) -> None:
+        """Who has the keyboard, as the bar says it: you, agent, person, nobody, ended, lost …"""
         self.page.wait_for_selector(f".terminal-view:not([hidden]) .lease[data-holder='{holder}']")
 
     def cell(self, x: int, y: int) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, expect
 from browser.conftest import PATIENCE, Reader
 
 expect.set_options(timeout=PATIENCE)
+Visit = Callable[..., Reader]
 
 COMMAND = {
     "tool": "shell",
@@ -68,12 +69,9 @@ def test_an_ask_is_shown_in_full_and_allowed(visit: Callable[..., Reader]) -> No
     expect(asked.card.locator(".what")).to_have_text("$ touch allowed.txt")
     expect(asked.card).to_contain_text(COMMAND["reason"])
     expect(asked.card.locator(".left")).to_have_text(re.compile(r"denied in \d+:\d\d"))
-    assert asked.card.get_by_role("button").all_text_contents() == [
-        "Allow A",
-        "Deny D",
-        "Say why",
-        "Allow for this session",
-    ]
+    expect(asked.card.get_by_role("button")).to_have_text(
+        ["Allow A", "Deny D", "Give a reason", "Allow for this session"]
+    )
     row = asked.page.locator(f".session[href*='{asked.session}']")
     expect(row.locator(".now.is-asking")).to_have_text("touch allowed.txt")
     expect(asked.page.locator(".rail .count")).to_have_text("1")
@@ -99,13 +97,13 @@ def test_what_is_denied_does_not_run(visit: Callable[..., Reader]) -> None:
 
 def test_a_denial_may_say_why(visit: Callable[..., Reader]) -> None:
     asked = Asked(visit(), asking("reason.txt"))
-    asked.button("Say why").click()
-    field = asked.card.get_by_label("Why it is denied")
+    asked.button("Give a reason").click()
+    field = asked.card.get_by_label("Reason")
     expect(field).to_be_focused()
     field.press("Escape")
     expect(field).to_have_count(0)
     expect(asked.card).to_be_focused()
-    asked.button("Say why").click()
+    asked.button("Give a reason").click()
     field.fill("use the dad database")  # its letters are no keys of the card
     with asked.page.expect_request("**/answer") as sent:
         field.press("Enter")
@@ -128,9 +126,58 @@ def test_a_diff_is_shown_and_only_what_is_offered(visit: Callable[..., Reader]) 
     asked = Asked(visit(), asking("diff.txt", **EDIT, options=["allow_once", "reject_once"], then=[]))
     expect(asked.card).to_contain_text("claude asks to edit a file")
     expect(asked.card.locator(".diff .add")).to_contain_text("await spend()")
-    assert asked.card.get_by_role("button").all_text_contents() == ["Allow A", "Deny D", "Say why"]
+    expect(asked.card.get_by_role("button")).to_have_text(["Allow A", "Deny D", "Give a reason"])
     asked.button("Deny").click()
     asked.ended()
+
+
+def test_a_tool_has_its_own_name_and_its_input_once(visit: Visit) -> None:
+    """`create` and `write` in a name say nothing of what a tool does."""
+    issue = {"title": "The write gate leaks", "body": "It leaks at the hinge."}
+    more = {"tool": "mcp__github__create_issue", "input": issue, "then": []}
+    asked = Asked(visit(), asking("issue.txt", **more))
+    expect(asked.card.locator("header")).to_contain_text("claude asks to use a tool")
+    expect(asked.card.locator(".own")).to_have_text("mcp__github__create_issue")
+    for words in issue.values():
+        expect(asked.card).to_have_text(re.compile(f"^(?!.*{words}.*{words}).*{words}", re.DOTALL))
+    row = asked.page.locator(f".session[href*='{asked.session}'] .now")
+    expect(row).to_contain_text("mcp__github__create_issue")
+    asked.button("Deny").click()
+    expect(asked.line).to_contain_text("use a tool mcp__github__create_issue")
+    asked.ended()
+
+
+def test_nobody_allows_by_key_what_they_have_not_seen(visit: Visit) -> None:
+    reader = visit()
+    asked = Asked(
+        reader, asking("long.txt", input={"command": "\n".join(["touch long.txt", *["# x"] * 150, "echo the end"])})
+    )
+    page, head, allow = asked.page, asked.card.locator("h2"), asked.button("Allow")
+    journal = page.locator(".journal")
+    expect(asked.card.locator(".unseen")).to_be_visible()
+    expect(head).to_be_in_viewport()  # it opens at its head
+    expect(page.locator(f".session[href*='{asked.session}'] .now")).to_have_text("touch long.txt …")
+    page.keyboard.press("Escape")
+    page.keyboard.press(".")
+    expect(asked.card).to_be_focused()
+    expect(head).to_be_in_viewport()
+    for key in ("a", "d"):
+        page.keyboard.press(key)
+        expect(page.get_by_role("alert")).to_contain_text("scroll to the end")
+    journal.evaluate("box => (box.scrollTop = box.scrollHeight)")  # over the middle of it
+    expect(allow).to_be_in_viewport()
+    page.keyboard.press("a")
+    expect(allow).to_be_disabled()
+    assert asked.turn()["state"] == "asking"
+    while not allow.is_enabled():
+        journal.evaluate("""box => new Promise((done) => {
+            box.scrollTop -= box.clientHeight / 2;
+            requestAnimationFrame(() => requestAnimationFrame(done));
+        })""")
+    page.keyboard.press("a")
+    expect(asked.line).to_contain_text("Allowed by you")
+    asked.ended()
+    assert (reader.server.folder / "long.txt").exists()
 
 
 def test_keys_answer_only_the_ask_that_has_the_focus(visit: Callable[..., Reader]) -> None:
@@ -191,8 +238,8 @@ def test_who_may_only_look_is_offered_nothing(visit: Callable[..., Reader]) -> N
     viewer = visit("Vic", "view")
     viewer.page.goto(f"{viewer.server.url}/#/s/{asked.session}")
     card = viewer.page.locator(".journal [data-open]")
-    expect(card).to_contain_text("It waits for somebody who may answer")
-    assert card.get_by_role("button").count() == 0
+    expect(card).to_contain_text("Waiting for someone who has the right to answer")
+    expect(card.get_by_role("button")).to_have_count(0)
     asked.button("Deny").click()
     expect(viewer.page.locator(".journal [data-answer]")).to_contain_text("Denied by You")
     asked.ended()
@@ -219,6 +266,7 @@ def test_what_one_line_does_not_tell_is_not_allowed_on_the_wall(visit: Callable[
     asked.page.goto(f"{reader.server.url}/#/grid")
     strip = asked.page.locator(".tile.asking .strip")
     expect(strip.get_by_role("button", name="Deny")).to_be_enabled()
-    assert strip.get_by_role("button").all_text_contents() == ["Deny", "Open"]
+    expect(strip.locator(".asked")).to_have_text("touch long.txt …")
+    expect(strip.get_by_role("button")).to_have_text(["Deny", "Open"])
     strip.get_by_role("button", name="Deny").click()
     expect(strip).to_have_count(0)

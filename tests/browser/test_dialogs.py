@@ -36,7 +36,7 @@ def test_the_composer_steers_the_running_turn(visit: Callable[..., Reader]) -> N
     field.fill("leave the tests alone")
     asked.page.get_by_role("button", name="Steer").click()
     expect(field).to_have_value("")
-    expect(journal).to_contain_text("told on the way by You: leave the tests alone")
+    expect(journal).to_contain_text("steered by You: leave the tests alone")
     expect(journal.locator(".md", has_text="leave the tests alone")).to_have_count(1)
     field.fill("and **hurry**")
     field.press("Control+Shift+Enter")
@@ -45,6 +45,14 @@ def test_the_composer_steers_the_running_turn(visit: Callable[..., Reader]) -> N
     expect(asked.page.get_by_role("button", name="Steer")).to_have_count(0)
     lease = asked.page.locator(".terminal-view:not([hidden]) .lease")
     expect(lease).to_contain_text("Ended, exit 0")
+
+
+def test_an_agent_that_nobody_plays_is_steered_too(visit: Callable[..., Reader], acp_server: Server) -> None:
+    asked = Asked(visit(server=acp_server), "[[say:It is begun.]] [[hear]]", agent="script")
+    asked.page.locator("#next").fill("leave the tests alone")
+    asked.page.get_by_role("button", name="Steer").click()
+    expect(asked.page.locator(".journal .md", has_text="leave the tests alone")).to_have_count(1)
+    asked.ended()
 
 
 def test_a_tool_call_leads_to_its_terminal(visit: Callable[..., Reader], acp_server: Server) -> None:
@@ -66,7 +74,7 @@ def test_a_tool_call_leads_to_its_terminal(visit: Callable[..., Reader], acp_ser
     expect(asked.page.get_by_role("tab", name="sh")).to_have_attribute("aria-selected", "true")
     assert reader.call("GET", f"/api/terminals/{seat.id}")["source"] == "pty"
     seat.focus()  # nobody has the keyboard: typing takes it
-    seat.run("palomino", "and palomino")
+    seat.run("palomino", "and palomino", key_by_key=True)
     asked.ended()
     events = reader.call("GET", f"/api/sessions/{asked.session}/events")["items"]
     (tool,) = [event for event in events if event["kind"] == "tool_ended"]

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from browser.conftest import PATIENCE, Reader, Server
+from browser.seat import Seat
 
 Visit = Callable[..., Reader]
 expect.set_options(timeout=PATIENCE)
@@ -23,7 +24,7 @@ REPLIES: list[dict[str, Any]] = [
             {"think": "Where does it belong?\nTo the endpoint."},
             {"stream": {"text": "It belongs to the **endpoint**:\n\n- add `budget`\n- spend it\n", "delay": 0}},
             {"plan": [{"text": "Read", "status": "done"}, {"text": "Change", "status": "active"}, "Test"]},
-            {"tool": {"name": "Edit", "title": "dispatch.py", "input": {"old_string": "a = 1", "new_string": "a = 2"}}},
+            {"tool": {"name": "edit", "title": "dispatch.py", "input": {"old_string": "a = 1", "new_string": "a = 2"}}},
             {"write": {"path": "budget.py", "content": "SIZE = 20\n"}},
             {"run": "echo checked-$((40 + 2)); exit 3"},
             {"usage": {"input_tokens": 41200, "output_tokens": 2900, "cost_usd": 0.17}},
@@ -31,6 +32,14 @@ REPLIES: list[dict[str, Any]] = [
         ],
     },
     {"match": r"until (?P<file>\S+)", "steps": [{"say": "I wait."}, {"wait_for": "{file}"}, {"say": "It is there."}]},
+    {
+        "match": r"figures after (?P<file>\S+)",
+        "steps": [
+            {"say": "I count."},
+            {"wait_for": "{file}"},
+            {"usage": {"input_tokens": 41200, "output_tokens": 2900, "cost_usd": 0.17}},
+        ],
+    },
     {"match": "without end", "steps": [{"say": "I begin."}, {"never_end": True}]},
     {"match": "what did I say", "steps": [{"history": True}]},
     {
@@ -44,6 +53,15 @@ REPLIES: list[dict[str, Any]] = [
     {"match": "talk", "steps": [{"say": f"paragraph {n}\n\n" * 3} for n in range(30)]},
     {"steps": [{"say": "You said: {prompt}"}]},
 ]
+# What moves for as long as nothing else happens: its name, what changes, and how.
+ENDLESS = """() => document.getAnimations()
+    .filter(one => one.effect.getTiming().iterations === Infinity)
+    .map(one => {
+        const frames = one.effect.getKeyframes();
+        const about = ["offset", "computedOffset", "composite", "easing"];
+        const moved = frames.flatMap(frame => Object.keys(frame)).filter(name => !about.includes(name));
+        return [one.animationName, moved, frames.map(frame => frame.easing)];
+    })"""
 
 
 class Scripted(Server):
@@ -101,9 +119,15 @@ def ended(page: Page, words: str) -> Locator:
     return found
 
 
+def press_until(page: Page, key: str, seen: Locator) -> None:
+    """Presses a key until its effect is seen: of two keys in a row the second counts only for a moment."""
+    while not seen.is_visible():
+        page.keyboard.press(key)
+
+
 def test_a_link_lets_one_browser_in_once(chromium: Browser, server: Scripted, visit: Visit) -> None:
     link = server.link()
-    first = visit().page
+    first = visit(alone=True).page
     assert "#t=" in link
     first.context.clear_cookies()
     first.goto("about:blank")
@@ -128,6 +152,27 @@ def test_a_link_lets_one_browser_in_once(chromium: Browser, server: Scripted, vi
         stranger.close()
 
 
+def test_logging_out_ends_every_window_of_this_browser(visit: Visit) -> None:
+    """One with a terminal and one with the list: both say how to log in, and neither tries again for ever."""
+    reader = visit(alone=True)
+    reader.new_session()
+    seat = Seat(reader)
+    seat.open_shell()
+    other = reader.page.context.new_page()
+    other.goto(reader.server.url)
+    other.wait_for_selector(".app")
+    reader.page.evaluate(
+        "window.opened = 0; const Old = WebSocket; WebSocket = function (at) { opened++; return new Old(at) }; 0"
+    )
+    asked: list[str] = []
+    reader.page.on("request", lambda request: asked.append(request.url))
+    other.evaluate("fetch('/api/logout', {method: 'POST'})")
+    for page in (reader.page, other):
+        expect(page.locator(".login")).to_contain_text("You are not logged in")
+    assert reader.page.evaluate("opened") == 0
+    assert len(asked) <= 2, asked  # a stream may be asked for once more, to be told so
+
+
 def test_a_turn_is_started_in_the_page_and_watched(visit: Visit, server: Scripted) -> None:
     page = visit().page
     (server.folder / "notes.txt").write_text("remember\n")
@@ -139,20 +184,28 @@ def test_a_turn_is_started_in_the_page_and_watched(visit: Visit, server: Scripte
     page.press("#folder", "Enter")
     expect(page.locator("#folder")).to_have_value(str(server.folder))
     page.get_by_role("group", name="Access").get_by_text("write").click()
+    slow: list[Route] = []
+
+    def hold(route: Route) -> None:
+        slow.append(route)
+
+    page.route("**/api/uploads/*", hold)
     page.set_input_files("form.first input[type=file]", server.folder / "notes.txt")
     expect(page.locator(".attached")).to_contain_text("notes.txt")
     page.fill("#prompt", "Give each endpoint a retry budget")
     page.press("#prompt", "Control+Enter")
+    expect(page.locator("form.first .btn.primary")).to_contain_text("Starting…")  # once the file is there
+    slow.pop().continue_()
 
     envelope = ended(page, "Turn 1 done")
-    assert re.search(r"#/s/\S+$", page.url)
+    expect(page).to_have_url(re.compile(r"#/s/\S+$"))
     expect(page.locator("h1")).to_have_text("Give each endpoint a retry budget")
     expect(page.locator(".entry[data-kind=prompt]")).to_contain_text("write")
     journal = page.locator(".journal")
     expect(journal.locator(".entry[data-kind=text] strong")).to_have_text("endpoint")
     expect(journal.locator(".entry[data-kind=text] li")).to_have_text(["add budget", "spend it"])
     thought = journal.locator(".thought")
-    assert thought.get_attribute("open") is None
+    expect(thought).not_to_have_attribute("open", re.compile(""))
     thought.locator("summary").click()
     expect(thought.locator(".literal")).to_have_text("Where does it belong?\nTo the endpoint.")
     expect(journal.locator(".plan-card")).to_contain_text("1 of 3")
@@ -175,6 +228,61 @@ def test_a_turn_is_started_in_the_page_and_watched(visit: Visit, server: Scripte
     expect(envelope.locator(".pairs")).to_contain_text("budget.py")
     expect(page.locator(".session[aria-current]")).to_contain_text("$0.17")
     assert (server.folder / "budget.py").read_text() == "SIZE = 20\n"
+
+
+PROFILES = """
+[profiles.reviewer]
+agent = "claude"
+model = "opus"
+description = "Reads the last commit, and says what is wrong"
+color = "magenta"
+access = "write"
+
+[profiles.scribe]
+agent = "codex"
+description = "Writes the docs"
+color = "#0a6a7c"
+"""
+
+
+def test_a_profile_of_the_folder_is_chosen_with_its_description_and_colour(visit: Visit, server: Scripted) -> None:
+    reader = visit()
+    page = reader.page
+    folder = server.folder.parent / "profiled"
+    folder.mkdir()
+    (folder / "ostler.toml").write_text(PROFILES)
+    page.goto(f"{server.url}/#/new")
+    group = page.get_by_role("group", name="Profile")
+    page.fill("#folder", str(folder))
+    expect(page.locator(".said-notice")).to_contain_text("is not trusted: profiles.reviewer, profiles.scribe ignored")
+    expect(group).to_have_count(0)
+    assert server.run("trust", str(folder), "--yes").returncode == 0
+    page.fill("#folder", f"{folder}/")
+    expect(group.get_by_role("button")).to_have_text(["reviewer", "scribe"])
+    expect(page.locator(".said-notice")).to_have_count(0)
+
+    group.get_by_role("button", name="scribe").click()
+    about = page.locator(".first .about")
+    expect(about).to_contain_text("Writes the docs")
+    expect(about).to_have_css("border-left-color", "rgb(10, 106, 124)")
+    group.get_by_role("button", name="reviewer").click()
+    expect(about).to_contain_text("Reads the last commit, and says what is wrong")
+    expect(about).to_contain_text("claude · opus")
+    dot = group.get_by_role("button", name="reviewer").locator(".dot")
+    for shown, property in ((dot, "background-color"), (about, "border-left-color")):
+        expect(shown).to_have_css(property, "rgb(238, 143, 226)")  # as it is read on a dark ground
+    expect(page.get_by_role("group", name="Access").get_by_text("write")).to_have_attribute("aria-pressed", "true")
+
+    page.fill("#prompt", "hello")
+    page.press("#prompt", "Control+Enter")
+    ended(page, "Turn 1 done")
+    session = reader.call("GET", f"/api/sessions/{page.url.rpartition('/')[2]}")
+    found = [session[name] for name in ("profile", "agent", "model", "access")]
+    assert found == ["reviewer", "claude", "opus", "write"]
+
+    page.goto(f"{server.url}/#/new")
+    page.fill("#folder", str(server.folder))
+    expect(group).to_have_count(0)
 
 
 def test_what_stands_in_the_way_of_a_turn_is_said(visit: Visit, server: Scripted) -> None:
@@ -207,7 +315,8 @@ def test_a_file_is_dropped_on_the_next_prompt(visit: Visit) -> None:
     page.click(".composer .btn.primary")
     ended(page, "Turn 1 done")
     expect(said(page).last).to_contain_text("dropped.md")
-    expect(page.locator(".attached")).to_have_count(0)
+    expect(page.locator(".prompt .attached")).to_have_text("dropped.md")
+    expect(page.locator(".composer .attached")).to_have_count(0)
 
 
 def test_a_turn_of_a_shell_appears_as_it_happens(visit: Visit, server: Scripted) -> None:
@@ -232,15 +341,49 @@ def test_a_turn_is_cancelled(visit: Visit) -> None:
     page = reader.page
     id = begin(reader, "work without end")
     expect(said(page)).to_have_text("I begin.")
+    page.emulate_media(reduced_motion="no-preference")
+    page.wait_for_function(f"() => ({ENDLESS})().some(([name]) => name === 'turn')")
+    moving = page.evaluate(ENDLESS)
+    page.emulate_media(reduced_motion="reduce")
+    for name, moved, easings in moving:
+        assert set(moved) <= {"transform", "opacity"}, f"{name}: all else is drawn anew for each frame"
+        assert all(easing.startswith("steps(") for easing in easings), f"{name}: sixty frames a second while one waits"
+    page.wait_for_function(f"() => ({ENDLESS})().length === 0")
     page.click("text=Cancel turn")
     ended(page, "Turn 1 cancelled")
     expect(page.locator(".session[aria-current]")).to_contain_text("cancelled")
     reader.call("POST", f"/api/sessions/{id}/turns", {"prompt": "again without end"})
     expect(page.locator(".turnbar")).to_contain_text("Busy")
     expect(said(page)).to_have_count(2)
-    page.keyboard.press("x")
-    page.keyboard.press("x")
+    press_until(page, "x", page.get_by_text("Cancelling…").or_(page.get_by_text("Turn 2 cancelled")))
     ended(page, "Turn 2 cancelled")
+
+
+def test_an_answer_that_comes_late_does_not_bring_an_ended_turn_back(visit: Visit, server: Scripted) -> None:
+    reader = visit()
+    page = reader.page
+    path = f"/api/sessions/{begin(reader, 'figures after late-go')}/turns"
+    expect(page.locator(".turnbar")).to_contain_text("Busy")
+    running = reader.call("GET", path)
+    assert running["items"][0]["state"] == "running"
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    def next_held() -> Route:
+        while not held:
+            page.wait_for_timeout(20)  # the page's own events are heard meanwhile
+        return held.pop()
+
+    page.route(f"**{path}", hold, times=2)
+    page.reload()
+    next_held().fulfill(json=running)
+    late = next_held()  # asked again for what /api/live tells of the session
+    server.allow("late-go")
+    expect(page.locator(".session[aria-current]")).to_contain_text("$0.17")
+    late.fulfill(json=running)
+    expect(ended(page, "Turn 1 done")).to_contain_text("41.2k in")
 
 
 def test_prompts_queue_while_a_turn_runs(visit: Visit, server: Scripted) -> None:
@@ -253,7 +396,7 @@ def test_prompts_queue_while_a_turn_runs(visit: Visit, server: Scripted) -> None
         page.fill("#next", prompt)
         page.press("#next", "Control+Enter")
         expect(page.locator(".prompt.waiting", has_text=prompt)).to_contain_text("Queued")
-    page.locator(".prompt.waiting", has_text="the second").get_by_text("Take it back").click()
+    page.locator(".prompt.waiting", has_text="the second").get_by_text("Withdraw").click()
     expect(page.locator(".prompt.waiting")).to_have_count(1)
     server.allow("queue-go")
     ended(page, "You said: the third")
@@ -305,7 +448,7 @@ def test_everything_has_a_key(visit: Visit) -> None:
     keys.type("two is:done agent:claude")
     expect(page.locator(".session b")).to_have_text(["key two"])
     keys.type(" nowhere")
-    expect(page.locator(".sessions")).to_contain_text("No session fits")
+    expect(page.locator(".sessions")).to_contain_text("No sessions match")
     keys.press("Escape")
     expect(page.locator(".list-tools input")).not_to_be_focused()
     expect(page.locator(".session", has_text="key one")).to_be_visible()
@@ -326,6 +469,7 @@ def test_everything_has_a_key(visit: Visit) -> None:
     keys.press("Escape")
     expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
     keys.press("Control+k")
+    expect(page.get_by_role("combobox", name="Command or session")).to_be_focused()
     keys.type("key one")
     keys.press("Enter")
     expect(page.locator("h1")).to_have_text("key one")
@@ -357,24 +501,22 @@ def test_while_one_reads_further_up_nothing_moves(visit: Visit) -> None:
 
 
 def test_dark_and_light(visit: Visit) -> None:
-    def brightness(page: Page) -> int:
-        colour = page.evaluate("getComputedStyle(document.querySelector('.view')).backgroundColor")
-        return sum(map(int, re.findall(r"\d+", colour)[:3]))
-
+    light, dark = "rgb(250, 249, 247)", "rgb(24, 23, 22)"
     reader = visit(color_scheme="light")
     page = reader.page
+    view = page.locator(".view")
     reader.new_session()
-    assert brightness(page) > 600
+    expect(view).to_have_css("background-color", light)
     page.emulate_media(color_scheme="dark")
-    assert brightness(page) < 150, "as the system has it"
+    expect(view).to_have_css("background-color", dark)  # as the system has it
     page.get_by_role("button", name="Light").click()
-    assert brightness(page) > 600
+    expect(view).to_have_css("background-color", light)
     page.reload()
     page.wait_for_selector(".p-journal")
-    assert brightness(page) > 600, "the choice is remembered"
+    expect(view).to_have_css("background-color", light)  # the choice is remembered
     page.keyboard.press("g")
     page.keyboard.press("t")
-    assert brightness(page) < 150
+    expect(view).to_have_css("background-color", dark)
 
 
 def test_on_a_phone_there_is_one_pane_at_a_time(visit: Visit, server: Scripted) -> None:
@@ -382,28 +524,76 @@ def test_on_a_phone_there_is_one_pane_at_a_time(visit: Visit, server: Scripted) 
     begin(desk, "phone budget")
     ended(desk.page, "Turn 1 done")
     page = visit(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True).page
-    wide = "document.scrollingElement.scrollWidth"
+    fits = "() => document.scrollingElement.scrollWidth <= 390"
     journal, terminal, sessions = page.locator(".p-journal"), page.locator(".p-terminal"), page.locator(".p-sessions")
     row = page.locator(".session", has_text="phone budget")
     expect(row).to_be_visible()
     expect(journal).to_be_hidden()
-    assert page.evaluate(wide) <= 390
+    page.wait_for_function(fits)
     row.tap()
     expect(journal).to_be_visible()
     expect(sessions).to_be_hidden()
-    assert page.evaluate(wide) <= 390
+    page.wait_for_function(fits)
     page.fill("#next", "from a phone")
     page.tap(".composer .btn.primary")
     ended(page, "You said: from a phone")
     page.tap(".rail >> text=Terminal")
     expect(terminal).to_be_visible()
     expect(journal).to_be_hidden()
-    assert page.evaluate(wide) <= 390
+    page.wait_for_function(fits)
     page.tap(".rail >> text=Sessions")
     expect(sessions).to_be_visible()
     page.goto(f"{server.url}/#/new")
     expect(page.locator("#prompt")).to_be_visible()
-    assert page.evaluate(wide) <= 390
+    page.wait_for_function(fits)
+
+
+def test_on_a_phone_a_changed_address_brings_its_session_forward(visit: Visit, server: Scripted) -> None:
+    desk = visit()
+    ids = [begin(desk, words) for words in ("the first", "the second")]
+    ended(desk.page, "Turn 1 done")
+    page = visit(viewport={"width": 390, "height": 844}).page
+    journal, sessions = page.locator(".p-journal"), page.locator(".p-sessions")
+    expect(sessions).to_be_visible()
+    for id, words in zip(ids, ("the first", "the second"), strict=True):
+        page.evaluate("id => (location.hash = `#/s/${id}`)", id)  # typed, or by somebody's link
+        expect(page.locator("h1")).to_have_text(words)
+        expect(journal).to_be_visible()
+        expect(sessions).to_be_hidden()
+        page.get_by_role("button", name="Back to sessions").click()
+        expect(sessions).to_be_visible()
+    page.go_back()
+    expect(page.locator("h1")).to_have_text("the first")
+    expect(journal).to_be_visible()
+    page.click(".rail >> text=Grid")
+    expect(page.locator("h1")).to_have_text("Grid")
+    page.click(".rail >> text=Sessions")  # which goes to the address of a session, and means the list
+    expect(sessions).to_be_visible()
+    expect(journal).to_be_hidden()
+
+
+def test_agents_that_could_not_be_loaded_are_listed_with_the_reason(visit: Visit) -> None:
+    reader = visit()
+    page, known = reader.page, reader.call("GET", "/api/agents")
+    found: dict[str, Any] = {"problems": [{"name": "acme", "message": "it cannot be loaded"}]}
+
+    def answer(route: Route) -> None:
+        route.fulfill(json={**known, **found})
+
+    page.route("**/api/agents*", answer)
+    page.keyboard.press("n")
+    expect(page.locator(".stall", has_text="built in")).to_be_visible()
+    listed = page.get_by_role("list", name="Agents that could not be loaded").get_by_role("listitem")
+    page.click("text=Check again")  # the page may have asked before this test came between
+    expect(listed).to_have_text(["acme it cannot be loaded"])
+    found["problems"] = [{"name": "acme", "message": "it wants Python 4"}, {"name": "zeta", "message": "no such file"}]
+    page.click("text=Check again")
+    expect(listed).to_have_text(["acme it wants Python 4", "zeta no such file"])
+    expect(listed.first).to_have_css("color", "rgb(243, 183, 73)")
+    found.update(problems=[])
+    page.click("text=Check again")
+    expect(listed).to_have_count(0)
+    page.unroute_all(behavior="wait")
 
 
 def test_who_may_only_look_is_offered_nothing_else(visit: Visit, server: Scripted) -> None:
@@ -429,7 +619,7 @@ def test_who_may_only_look_is_offered_nothing_else(visit: Visit, server: Scripte
     page.keyboard.press("x")
     server.allow("guest-go")
     ended(page, "Turn 1 done")
-    assert "#/s/" in page.url
+    expect(page).to_have_url(re.compile("#/s/"))
     page.click("[aria-label='More: fork, copy, delete']")
     for offer in ("Fork", "Delete"):
         expect(page.get_by_role("menuitem", name=offer)).to_have_attribute("aria-disabled", "true")
@@ -444,17 +634,18 @@ def test_a_reload_restores_what_was_looked_at(visit: Visit, server: Scripted) ->
     ended(page, "Turn 1 done")
     page.click(".session:has-text('the budget') >> nth=0")
     page.locator(".entry[data-kind=tool] .seq").first.click()
+    expect(page).to_have_url(re.compile(r"/\d+$"))
     address = page.url
-    assert re.search(r"/\d+$", address)
     page.reload()
     expect(page.locator("h1")).to_have_text("the budget")
     expect(page.locator(".entry.target[data-kind=tool]")).to_be_in_viewport()
-    assert page.url == address
+    expect(page).to_have_url(address)
 
 
 def test_the_terminal_pane_follows_the_window(visit: Visit) -> None:
     reader = visit(viewport={"width": 1900, "height": 900})
     reader.new_session()
+    expect(reader.page.locator(".no-terminal")).to_be_visible()
     width = "document.querySelector('.p-terminal').getBoundingClientRect().width"
     wide = reader.page.evaluate(width)
     reader.page.set_viewport_size({"width": 1300, "height": 900})

@@ -53,7 +53,7 @@ STEPS: list[dict[str, Any]] = [
     {"notice": NAME},
     {"stderr": NAME},
     {"tool": {"name": NAME, "title": HTML, "input": {NAME: HTML}, "output": HTML, "ok": False}},
-    {"tool": {"name": "Edit", "title": NAME, "input": {"old_string": NAME, "new_string": HTML}}},
+    {"tool": {"name": "edit", "title": NAME, "input": {"old_string": NAME, "new_string": HTML}}},
     {"run": {"command": f"echo '{NAME}'; exit 1"}},
     {"write": {"path": NAME, "content": HTML}},
     {"ask": {"tool": NAME, "input": {"command": NAME}}},
@@ -169,7 +169,7 @@ def test_no_attack_runs_anywhere_in_the_page(visit: Visit, policy: bool) -> None
 
 
 def test_what_got_into_the_page_all_the_same_would_not_run(visit: Visit) -> None:
-    reader = visit()
+    reader = visit(alone=True)
     page, watch = reader.page, Watch(reader)
     answer = page.goto(reader.server.url)
     assert answer

@@ -1,17 +1,27 @@
 """Terminals in the page: typed into, watched by others, after a reload, after the server's death."""
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import WebSocketRoute, expect
+from playwright.sync_api import WebSocket, WebSocketRoute, expect
 
 from browser.conftest import Reader, Server
 from browser.seat import FRONT, Seat
 
 Visit = Callable[..., Reader]
+
+COUNT_GLYPH_SETS = """() => {
+    window.glyphSets = 0;
+    const plain = HTMLCanvasElement.prototype.getContext;
+    HTMLCanvasElement.prototype.getContext = function (kind, options) {
+        if (kind === "2d" && options?.willReadFrequently) glyphSets++;  // xterm draws each glyph on such a canvas first
+        return plain.call(this, kind, options);
+    };
+}"""
 
 ASK = r"""
 ask() {  # a question, and the last character of its answer: how long is the first answer, and a second one
@@ -29,8 +39,17 @@ ask '\e]11;?\e\\' '\'
 
 @pytest.fixture
 def seat(visit: Visit) -> Seat:
-    """Somebody in a session of their own, with a shell open."""
-    reader = visit()
+    """You in a session of its own, with a shell open."""
+    return seated(visit())
+
+
+@pytest.fixture
+def own_seat(visit: Visit) -> Seat:
+    """The same in a browser of its own: what is done to its sockets or its looks stays with it."""
+    return seated(visit(alone=True))
+
+
+def seated(reader: Reader) -> Seat:
     reader.new_session()
     seat = Seat(reader)
     seat.open_shell()
@@ -47,24 +66,24 @@ def mortal(tmp_path: Path) -> Iterator[Server]:
 
 
 def test_the_first_visit_is_by_a_link_which_leaves_no_token_behind(visit: Visit) -> None:
-    reader = visit()
+    reader = visit(alone=True)
     link = json.loads(reader.server.run("link", "--json").stdout)["link"]
     reader.page.context.clear_cookies()
     reader.page.goto("about:blank")
     reader.enter(link)
-    assert "t=" not in reader.page.evaluate("location.href")
+    expect(reader.page).not_to_have_url(re.compile("t="))
     reader.new_session()
     expect(reader.page.locator(".no-terminal")).to_contain_text("No terminal yet")
     assert Seat(reader).open_shell()
 
 
 def test_what_is_typed_reaches_the_shell(seat: Seat) -> None:
-    seat.run("echo $((6 * 7))=answer", "42=answer")
+    seat.run("echo $((6 * 7))=answer", "42=answer", key_by_key=True)
     seat.page.keyboard.press("ArrowUp")
     seat.wait("$ echo $((6 * 7))=answer\n42=answer\n$ echo $((6 * 7))=answer")
     seat.page.keyboard.press("Control+c")
     seat.wait("^C\n$")
-    seat.type("cat")
+    seat.run("echo $((1 + 1))=up; cat", "2=up")  # what is typed before that, the shell's line editor may still take
     seat.type("grüße")
     seat.wait("grüße\ngrüße")
     seat.page.keyboard.press("Control+d")
@@ -73,7 +92,7 @@ def test_what_is_typed_reaches_the_shell(seat: Seat) -> None:
 
 def test_colours_emoji_and_wide_characters(seat: Seat) -> None:
     line = r"printf '\e[31mred\e[0m \e[1;38;2;80;200;120mrgb\e[0m 🚀|日本語|👨‍👩‍👧|é|end%s\n' ing"
-    seat.run(line, "|ending")
+    seat.run(line, "|ending\n$")
     y = seat.row_of("|ending")
     cells = [seat.cell(x, y) for x in range(32)]
     assert [cell["chars"] for cell in cells if cell["width"]][:13] == list("red rgb 🚀|日本語")
@@ -82,15 +101,35 @@ def test_colours_emoji_and_wide_characters(seat: Seat) -> None:
     assert [cell["width"] for cell in cells[8:18]] == [2, 0, 1, 2, 0, 2, 0, 2, 0, 1]
     told = seat.reader.call("GET", f"/api/terminals/{seat.id}/snapshot")["text"]
     assert seat.text() == "\n".join(told).rstrip()
-    assert seat.page.get_attribute(FRONT, "data-renderer") == "webgl"
+    expect(seat.page.locator(FRONT)).to_have_attribute("data-renderer", "webgl")
+
+
+def test_another_sessions_terminal_has_its_glyphs_drawn_once(visit: Visit) -> None:
+    """Each size of the text is a set of glyphs: the one that fits is worked out, not tried."""
+    reader = visit()
+    rows: list[tuple[str, str]] = []
+    for _ in range(2):
+        session = reader.new_session()
+        body = {"session": session, "argv": ["cat"], "cols": 110, "rows": 60}
+        rows.append((session, str(reader.call("POST", "/api/terminals", body)["id"])))
+    reader.page.wait_for_selector(f"{FRONT}[data-terminal='{rows[-1][1]}'][data-renderer=webgl]")
+    reader.page.evaluate(COUNT_GLYPH_SETS)
+    made = []
+    for session, id in (*rows, *rows):
+        reader.page.goto(f"{reader.server.url}/#/s/{session}")
+        reader.page.wait_for_selector(f"{FRONT}[data-terminal='{id}'][data-cols='110'][data-renderer=webgl]")
+        reader.page.evaluate("new Promise(done => requestIdleCallback(done))")
+        fits = reader.page.locator(f"{FRONT} .cells").evaluate("one => one.scrollWidth <= one.clientWidth")
+        made.append((fits, reader.page.evaluate("glyphSets")))
+    assert made == [(True, n + 1) for n in range(4)]
 
 
 def test_who_has_the_keyboard_has_the_program_fill_the_pane(seat: Seat) -> None:
     before = seat.size
     seat.page.set_viewport_size({"width": 1440, "height": 560})
-    seat.page.wait_for_function("([s, n]) => document.querySelector(s).dataset.rows != n", arg=[FRONT, str(before[1])])
+    script = "([s, n]) => Number(document.querySelector(s).dataset.rows) < n"
+    seat.page.wait_for_function(script, arg=[FRONT, before[1]])
     cols, rows = seat.size
-    assert rows < before[1]
     seat.run("echo size=$(stty size)=", f"size={rows} {cols}=")
 
 
@@ -102,15 +141,15 @@ def test_a_watcher_sees_the_same_and_changes_nothing(seat: Seat, visit: Visit) -
     watcher = Seat(other)
     watcher.wait("shared-2", seat.id)
     watcher.wait_lease("person")
-    assert watcher.text() == seat.text()
-    assert watcher.size == size, "a smaller window does not make the program smaller"
+    watcher.wait(seat.text())
+    watcher.wait_size(size)  # a smaller window does not make the program smaller
     watcher.focus()
     other.page.keyboard.type("nothing of this")
     other.page.keyboard.press("Enter")
     seat.run("echo still-$((2 + 1))", "still-3")
     watcher.wait("still-3")
     assert "nothing" not in seat.text()
-    assert seat.size == size
+    seat.wait_size(size)
     seat.run("printf '\\e[?1000h'; echo mouse-$((3 + 1))", "mouse-4")
     watcher.wait("mouse-4")
     expect(seat.page.locator(f"{FRONT} .xterm.enable-mouse-events")).to_have_count(1)
@@ -132,7 +171,7 @@ def test_the_keyboard_is_taken_over_and_handed_back(seat: Seat, visit: Visit) ->
     ada.wait_lease("nobody")
     seat.wait_lease("nobody")
     seat.focus()
-    seat.run("echo typing takes-$(echo it)", "takes-it")
+    seat.run("echo typing takes-$(echo it)", "takes-it", key_by_key=True)
     seat.wait_lease("you")
 
 
@@ -141,11 +180,11 @@ def test_who_may_only_watch_is_told_so(seat: Seat, visit: Visit) -> None:
     guest.page.goto(f"{guest.server.url}/#/t/{seat.id}")
     watcher = Seat(guest)
     watcher.wait_lease("read")
-    expect(guest.page.locator(".lease:visible")).to_contain_text("this link lets you watch, not type")
+    expect(guest.page.locator(".lease:visible")).to_contain_text("your link is view-only")
     guest.page.keyboard.press("Control+Shift+Enter")
     seat.run("echo mine-$((3 + 1))", "mine-4")
     watcher.wait("mine-4")
-    assert seat.lease == "you"
+    seat.wait_lease("you")
 
 
 def test_a_reload_shows_the_same_screen_and_keeps_the_keyboard(seat: Seat) -> None:
@@ -159,7 +198,7 @@ def test_a_reload_shows_the_same_screen_and_keeps_the_keyboard(seat: Seat) -> No
     seat.run("echo again-$((5 + 1))", "again-6")
 
 
-def test_a_cut_connection_goes_on_without_a_gap(seat: Seat) -> None:
+def test_a_cut_connection_goes_on_without_a_gap(own_seat: Seat) -> None:
     sockets: list[WebSocketRoute] = []
     cuts = iter((3_000, 9_000))  # bytes after which the first two are cut
 
@@ -177,21 +216,21 @@ def test_a_cut_connection_goes_on_without_a_gap(seat: Seat) -> None:
 
         server.on_message(pass_on)
 
-    seat.page.route_web_socket(re.compile(r"/api/terminals/.*/ws"), carry)
-    id = seat.id
-    seat.page.reload()
-    seat.wait("$", id)
-    seat.wait_lease("you")
-    seat.focus()
-    seat.run("for i in $(seq 3000); do echo line-$i-; done; echo all-$((6 + 1))", "all-7")
+    own_seat.page.route_web_socket(re.compile(r"/api/terminals/.*/ws"), carry)
+    id = own_seat.id
+    own_seat.page.reload()
+    own_seat.wait("$", id)
+    own_seat.wait_lease("you")
+    own_seat.focus()
+    own_seat.run("for i in $(seq 3000); do echo line-$i-; done; echo all-$((6 + 1))", "all-7")
     assert len(sockets) >= 3
     assert all("offset=" in socket.url for socket in sockets[1:])
-    lines = re.findall(r"^line-(\d+)-$", seat.text(), re.MULTILINE)
+    lines = re.findall(r"^line-(\d+)-$", own_seat.text(), re.MULTILINE)
     assert lines == [str(n) for n in range(int(lines[0]), 3001)]
     assert int(lines[0]) == 1
 
 
-def test_a_frame_that_is_missing_is_noticed_and_the_screen_is_whole_again(seat: Seat) -> None:
+def test_a_frame_that_is_missing_is_noticed_and_the_screen_is_whole_again(own_seat: Seat) -> None:
     said: list[str] = []
 
     def carry(socket: WebSocketRoute) -> None:
@@ -211,15 +250,15 @@ def test_a_frame_that_is_missing_is_noticed_and_the_screen_is_whole_again(seat: 
         server.on_message(pass_on)
         socket.on_message(say)
 
-    seat.page.route_web_socket(re.compile(r"/api/terminals/.*/ws"), carry)
-    id = seat.id
-    seat.page.reload()
-    seat.wait("$", id)
-    seat.wait_lease("you")
-    seat.focus()
-    seat.run("echo lost-$((7 + 1)); sleep 0.3; echo found-$((8 + 1))", "found-9")
+    own_seat.page.route_web_socket(re.compile(r"/api/terminals/.*/ws"), carry)
+    id = own_seat.id
+    own_seat.page.reload()
+    own_seat.wait("$", id)
+    own_seat.wait_lease("you")
+    own_seat.focus()
+    own_seat.run("echo lost-$((7 + 1)); sleep 0.3; echo found-$((8 + 1))", "found-9")
     assert any('"refresh"' in frame for frame in said)
-    assert "lost-8\nfound-9" in seat.text()
+    assert "lost-8\nfound-9" in own_seat.text()
 
 
 def test_questions_of_a_program_are_answered_once_by_the_server(seat: Seat, visit: Visit) -> None:
@@ -282,7 +321,7 @@ def test_in_a_terminal_every_key_is_the_programs_but_for_the_chords(seat: Seat) 
 
 
 def test_an_input_method_types_what_it_made_of_the_keys(seat: Seat) -> None:
-    seat.type("cat")
+    seat.run("echo $((1 + 1))=up; cat", "2=up")
     tool = seat.page.context.new_cdp_session(seat.page)
     for text in ("に", "にほ", "日本"):
         tool.send("Input.imeSetComposition", {"text": text, "selectionStart": len(text), "selectionEnd": len(text)})
@@ -304,20 +343,20 @@ def test_a_screen_reader_is_given_the_rows_as_text(seat: Seat) -> None:
     expect(seat.page.locator(f"{FRONT} .xterm-accessibility-tree")).to_have_count(0)
 
 
-def test_a_paste_is_one_piece_and_a_program_cannot_reach_the_clipboard(seat: Seat) -> None:
-    seat.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    seat.page.evaluate("navigator.clipboard.writeText('echo one\\necho two')")
-    seat.page.keyboard.press("Control+Shift+V")
-    seat.wait("echo one\necho two")
-    assert "\none" not in seat.text(), "nothing runs before Enter"
-    seat.page.keyboard.press("Enter")
-    seat.wait("one\ntwo")
-    seat.run(r"printf '\e]52;c;%s\a' $(echo stolen | base64); echo out-$((9 + 2))", "out-11")
-    assert seat.page.evaluate("navigator.clipboard.readText()") == "echo one\necho two"
-    seat.page.locator(f"{FRONT} .xterm-screen").dblclick(position={"x": 10, "y": 5})
-    seat.page.keyboard.press("Control+Shift+C")
-    seat.page.wait_for_function("() => navigator.clipboard.readText().then(text => text !== 'echo one\\necho two')")
-    assert seat.page.evaluate("navigator.clipboard.readText()") in seat.text()
+def test_a_paste_is_one_piece_and_a_program_cannot_reach_the_clipboard(own_seat: Seat) -> None:
+    own_seat.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    own_seat.page.evaluate("navigator.clipboard.writeText('echo one\\necho two')")
+    own_seat.page.keyboard.press("Control+Shift+V")
+    own_seat.wait("echo one\necho two")
+    assert "\none" not in own_seat.text(), "nothing runs before Enter"
+    own_seat.page.keyboard.press("Enter")
+    own_seat.wait("one\ntwo")
+    own_seat.run(r"printf '\e]52;c;%s\a' $(echo stolen | base64); echo out-$((9 + 2))", "out-11")
+    assert own_seat.page.evaluate("navigator.clipboard.readText()") == "echo one\necho two"
+    own_seat.page.locator(f"{FRONT} .xterm-screen").dblclick(position={"x": 10, "y": 5})
+    own_seat.page.keyboard.press("Control+Shift+C")
+    own_seat.page.wait_for_function("() => navigator.clipboard.readText().then(text => text !== 'echo one\\necho two')")
+    assert own_seat.page.evaluate("navigator.clipboard.readText()") in own_seat.text()
 
 
 def test_titles_and_names_are_text(seat: Seat) -> None:
@@ -366,19 +405,21 @@ def test_search_finds_in_the_scrollback(seat: Seat) -> None:
     seat.run("echo back-$((8 + 9))", "back-17")
 
 
-def test_the_text_grows_and_is_remembered(seat: Seat) -> None:
-    cols, _ = seat.size
+def test_the_text_grows_and_is_remembered(own_seat: Seat) -> None:
+    cols, _ = own_seat.size
     for _ in range(4):
-        seat.page.keyboard.press("Control+=")
-    seat.page.wait_for_function("([s, n]) => Number(document.querySelector(s).dataset.cols) < n", arg=[FRONT, cols])
-    id = seat.id
-    seat.page.reload()
-    seat.wait("$", id)
-    seat.wait_lease("you")
-    assert seat.size[0] < cols
-    seat.focus()
-    seat.page.keyboard.press("Control+0")
-    seat.page.wait_for_function("([s, n]) => Number(document.querySelector(s).dataset.cols) == n", arg=[FRONT, cols])
+        own_seat.page.keyboard.press("Control+=")
+    own_seat.page.wait_for_function("([s, n]) => Number(document.querySelector(s).dataset.cols) < n", arg=[FRONT, cols])
+    id = own_seat.id
+    own_seat.page.reload()
+    own_seat.wait("$", id)
+    own_seat.wait_lease("you")
+    own_seat.page.wait_for_function("([s, n]) => Number(document.querySelector(s).dataset.cols) < n", arg=[FRONT, cols])
+    own_seat.focus()
+    own_seat.page.keyboard.press("Control+0")
+    own_seat.page.wait_for_function(
+        "([s, n]) => Number(document.querySelector(s).dataset.cols) == n", arg=[FRONT, cols]
+    )
 
 
 def test_the_end_of_a_program_is_told_and_its_screen_stays(seat: Seat) -> None:
@@ -399,7 +440,7 @@ def test_ending_a_program_takes_two_presses(seat: Seat) -> None:
     close = seat.page.locator(".tab-close")
     close.click()
     expect(close).to_have_text("End it?")
-    assert seat.lease == "you"
+    seat.wait_lease("you")
     close.click()
     seat.wait_lease("ended")
 
@@ -457,3 +498,43 @@ def test_after_the_server_was_killed_the_page_recovers_without_a_login(visit: Vi
     assert "before-20" in seat.text(id)
     assert seat.open_shell() != id
     seat.run("echo after-$((10 + 11))", "after-21")
+
+
+def test_a_hidden_tab_lets_go_of_its_terminals_and_reads_on_when_it_is_seen(visit: Visit, server: Server) -> None:
+    reader = visit(alone=True)
+    page = reader.page
+    page.clock.install()
+    opened: list[WebSocket] = []
+
+    def note(socket: WebSocket) -> None:
+        opened.append(socket)
+
+    page.on("websocket", note)
+    page.reload()
+    reader.new_session()
+    seat = Seat(reader)
+    id = seat.open_shell()
+    os.mkfifo(server.folder / "later")
+    seat.type("cat later; echo a$((1+1))fter")
+    (terminal,) = [socket for socket in opened if f"/{id}/" in socket.url]
+
+    def show(hidden: bool) -> None:
+        script = """hidden => {
+            Object.defineProperty(document, "hidden", {value: hidden, configurable: true});
+            document.dispatchEvent(new Event("visibilitychange"));
+        }"""
+        page.evaluate(script, hidden)
+
+    show(hidden=True)
+    with terminal.expect_event("close"):
+        page.clock.fast_forward(31_000)
+    (server.folder / "later").write_bytes(b"said meanwhile\n\a")
+    expect(page).to_have_title(re.compile("^Bell · "))  # by the one connection that stays
+    assert "said meanwhile" not in seat.text(id)
+    show(hidden=False)
+    seat.wait("said meanwhile")
+    seat.wait("a2fter")
+    seat.wait_lease("you")  # nobody else had the keyboard meanwhile
+    seat.run("echo on$((1+1))e", until="on2e")
+    again = [socket for socket in opened if f"/{id}/" in socket.url][-1]
+    assert "offset=" in again.url  # from where it was, not a new screen

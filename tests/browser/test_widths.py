@@ -4,9 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-pyghostty = pytest.importorskip("pyghostty")
+import pyghostty
 
 TABLE = Path(__file__).parents[2] / "web/src/terminal/widths_table.ts"
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from prefork import start_ostler
+
 
 class Shell:
     """Runs ostler as a user would, with an environment that holds nothing of ours."""
@@ -33,7 +35,7 @@ class Shell:
             "stdout": subprocess.PIPE,
             "stderr": subprocess.PIPE,
         }
-        process = subprocess.Popen([sys.executable, "-m", "ostler", *args], **{**defaults, **options})  # type: ignore[call-overload]
+        process = start_ostler(args, **{**defaults, **options})
         self.started.append(process)
         return process
 

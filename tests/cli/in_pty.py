@@ -3,11 +3,12 @@
 import os
 import select
 import signal
-import subprocess
-import sys
 import termios
 import time
 from typing import Any
+
+from ostler.terminal.emulator import Emulator
+from prefork import start_ostler
 
 
 class InPty:
@@ -15,14 +16,20 @@ class InPty:
 
     def __init__(self, args: list[str], *, cwd: Any, env: dict[str, str], cols: int = 80, rows: int = 24) -> None:
         self.master, self.slave = os.openpty()
+        self.size = (cols, rows)
         self.resize(cols, rows)
         self.modes = termios.tcgetattr(self.slave)
         self.seen = b""
-        self.process = subprocess.Popen(
-            # The first terminal that a new session opens is its own: Ctrl-C and changes of size reach it.
-            ["sh", "-c", 'exec "$@" <"$0" >"$0" 2>&1', os.ttyname(self.slave), sys.executable, "-m", "ostler", *args],
+        self.all = b""
+        self._emulator: Emulator | None = None
+        self._shown = 0
+        self.process = start_ostler(
+            args,
             cwd=cwd,
             env={"TERM": "xterm-256color", **env},
+            stdin=self.slave,
+            stdout=self.slave,
+            stderr=self.slave,
             start_new_session=True,
         )
 
@@ -40,14 +47,28 @@ class InPty:
         before, found, self.seen = self.seen.partition(wanted)
         return before + found
 
+    def until_last_row(self, wanted: str, seconds: float = 60) -> None:
+        """Reads until the last row that is not empty begins with that."""
+        deadline = time.monotonic() + seconds
+        while not self.screen()[-1].startswith(wanted):
+            self._read(deadline, self.screen())
+
     def end(self, seconds: float = 60) -> int:
         """Reads on until the process has ended; its exit code."""
         deadline = time.monotonic() + seconds
         while self.process.poll() is None:
             self._read(deadline, b"the end", 0.05)
         while select.select([self.master], [], [], 0)[0]:
-            self.seen += os.read(self.master, 65536)
+            self._take()
         return self.process.returncode
+
+    def screen(self) -> list[str]:
+        """The rows that a person sees, after all that has been read."""
+        if self._emulator is None:
+            self._emulator = Emulator(*self.size)
+        self._emulator.feed(self.all[self._shown :])
+        self._shown = len(self.all)
+        return "\n".join(self._emulator.snapshot(0).text).rstrip("\n").split("\n")
 
     def in_order(self) -> bool:
         """Whether the terminal is as it was before the process had it."""
@@ -62,9 +83,17 @@ class InPty:
         self.process.wait()
         os.close(self.master)
         os.close(self.slave)
+        if self._emulator is not None:
+            self._emulator.close()
+            self._emulator = None
 
-    def _read(self, deadline: float, wanted: bytes, pause: float | None = None) -> None:
+    def _read(self, deadline: float, wanted: Any, pause: float | None = None) -> None:
         left = deadline - time.monotonic()
         assert left > 0, f"{wanted!r} never came: {self.seen[-2000:]!r}"
         if select.select([self.master], [], [], pause if pause is not None else left)[0]:
-            self.seen += os.read(self.master, 65536)
+            self._take()
+
+    def _take(self) -> None:
+        data = os.read(self.master, 65536)
+        self.seen += data
+        self.all += data

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from cli.test_run import until
+from waiting import wait_until
 
 ASK = '[[ask:{"tool": "shell", "input": {"command": "touch made"}, "then": [{"run": "touch made"}]}]] [[say:so it is]]'
 
@@ -14,7 +14,7 @@ def asking(shell: Any, *more: str) -> Any:
     process = shell.start(
         "run", "--dialog", "script", *(more or (ASK,)), "--access", "write", "--name", "talk", "--json"
     )
-    until(lambda: shell("answer", "talk").stdout.startswith("? "), "an ask is open")
+    wait_until(lambda: shell("answer", "talk").stdout.startswith("? "))
     return process
 
 
@@ -57,11 +57,11 @@ def test_several_asks_are_told_apart(shell: Any) -> None:
 
 def test_nothing_is_asked(shell: Any) -> None:
     shell("run", "script", "[[say:hi]]", "--name", "talk")
-    assert shell("answer", "talk").stdout == "nothing is asked in this session\n"
+    assert shell("answer", "talk").stdout == "no ask is open in this session\n"
     for args in (("answer", "talk", "allow"), ("steer", "talk", "more")):
         ran = shell(*args)
         assert (ran.returncode, ran.stdout) == (2, "")
-        assert "no turn runs in session" in ran.stderr
+        assert "no turn is running in session" in ran.stderr
     assert shell("answer", "nobody", "allow").returncode == 2
     assert "--message goes with deny" in shell("answer", "talk", "allow", "--message", "x").stderr
     assert "TEXT is empty" in shell("steer", "talk", " ").stderr
@@ -70,14 +70,14 @@ def test_nothing_is_asked(shell: Any) -> None:
 def test_steer_reaches_the_turn_of_another_process(shell: Any) -> None:
     prompt = "[[say:ready]] [[hear]] [[hear]]"
     process = shell.start("run", "--dialog", "script", prompt, "--name", "talk", "--json")
-    until(lambda: "ready" in shell("show", "talk").stdout, "it listens")
+    wait_until(lambda: '"kind": "text"' in shell("show", "talk", "--json").stdout)
     for words in ("leave the tests alone", "--and [[say:nothing]] literal"):
         ran = shell("steer", "talk", "--", words)
         assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
     envelope = result(process)
     assert (envelope["outcome"], envelope["text"]) == ("done", "--and [[say:nothing]] literal")
     shown = shell("show", "talk").stdout
-    told = "note: told on the way by you: leave the tests alone\n"
+    told = "note: steered by you: leave the tests alone\n"
     assert shown.index(told) < shown.index("\nleave the tests alone\n")
 
 
@@ -86,7 +86,11 @@ def test_steer_where_the_agent_cannot(shell: Any, tmp_path: Path) -> None:
     (tmp_path / "deaf.toml").write_text("steers = false\n")
     process = asking(shell)
     ran = shell("steer", "talk", "hurry")
-    assert ran.returncode == 2 and "takes no words while it works" in ran.stderr and "Queue them" in ran.stderr
+    assert (
+        ran.returncode == 2
+        and "cannot be steered while it is working" in ran.stderr
+        and "Queue it as the next prompt" in ran.stderr
+    )
     shell("answer", "talk", "deny")
     assert result(process)["status"] == "ok"
 

@@ -11,6 +11,7 @@ from ostler.cli.asking import environment_of, who_and_prompt
 from ostler.cli.exec import argv_of
 from ostler.errors import OstlerError
 
+PIPELINE_HELP = " See: ostler pipeline run --help"
 RUN_HELP = " See: ostler run --help"
 
 
@@ -25,22 +26,30 @@ RUN_HELP = " See: ostler run --help"
             ("run", "claude", "fix", "it"),
             "3 words where an agent and a prompt were expected: put the prompt in quotes." + RUN_HELP,
         ),
-        (("run", "--session", "a", "--continue", "x"), "--session and --continue contradict each other." + RUN_HELP),
+        (("run", "--session", "a", "--continue", "x"), "--session and --continue cannot be used together." + RUN_HELP),
         (
             ("run", "--session", "a", "--agent-session", "b", "x"),
-            "--session and --agent-session contradict each other." + RUN_HELP,
+            "--session and --agent-session cannot be used together." + RUN_HELP,
         ),
         (
             ("run", "-c", "--agent-session", "b", "x"),
-            "--continue and --agent-session contradict each other." + RUN_HELP,
+            "--continue and --agent-session cannot be used together." + RUN_HELP,
         ),
-        (("run", "-s", "a", "--name", "b", "x"), "--session and --name contradict each other." + RUN_HELP),
-        (("run", "--json", "--events", "x"), "--json and --events contradict each other." + RUN_HELP),
-        (("run", "--json", "-q", "x"), "--json and --quiet contradict each other." + RUN_HELP),
-        (("run", "-q", "-v", "x"), "--quiet and --verbose contradict each other." + RUN_HELP),
+        (("run", "-s", "a", "--name", "b", "x"), "--session and --name cannot be used together." + RUN_HELP),
+        (
+            ("run", "--dialog", "--transport", "pty", "x"),
+            "--dialog and --transport cannot be used together." + RUN_HELP,
+        ),
+        (
+            ("run", "--transport", "pty", "--record", "f", "x"),
+            "--record and --transport pty cannot be used together." + RUN_HELP,
+        ),
+        (("run", "--json", "--events", "x"), "--json and --events cannot be used together." + RUN_HELP),
+        (("run", "--json", "-q", "x"), "--json and --quiet cannot be used together." + RUN_HELP),
+        (("run", "-q", "-v", "x"), "--quiet and --verbose cannot be used together." + RUN_HELP),
         (
             ("run", "--system", "a", "--system-file", "b", "x"),
-            "--system and --system-file contradict each other." + RUN_HELP,
+            "--system and --system-file cannot be used together." + RUN_HELP,
         ),
         (
             ("run", "--allow-tool", "Bash", "--deny-tool", "Bash", "x"),
@@ -58,8 +67,11 @@ RUN_HELP = " See: ostler run --help"
         (("run", "--timeout", "0", "x"), "Invalid value for '--timeout': it must be more than 0." + RUN_HELP),
         (
             ("run", "--max-cost", "much", "x"),
-            "Invalid value for '--max-cost': 'much' is no amount of dollars: write 0.50." + RUN_HELP,
+            "Invalid value for '--max-cost': 'much' is not a valid amount of dollars: write it like 0.50." + RUN_HELP,
         ),
+        (("pipeline", "run", "review", "--input", "what"), "--input what: write NAME=VALUE." + PIPELINE_HELP),
+        (("pipeline", "run", "review", "--input", "task=x"), "review has no input 'task'. Its inputs: what"),
+        (("pipeline", "run", "fix"), "fix needs the input task (what is to be done). Give it: --input task=…"),
         (("run", "script", "x", "--env", "1A=b"), "--env '1A': write NAME or NAME=VALUE." + RUN_HELP),
         (
             ("run", "script", "x", "--env", "NOT_SET_HERE"),
@@ -77,9 +89,15 @@ RUN_HELP = " See: ostler run --help"
             "cannot read the system prompt gone: No such file or directory",
         ),
         (("run", "script", "x", "--system-file", "."), "cannot read the system prompt .: Is a directory"),
-        (("show",), "Missing argument 'SESSION'. See: ostler show --help"),
-        (("show", "x", "--raw", "--json"), "--raw and --json contradict each other. See: ostler show --help"),
-        (("exec", "--json", "--events", "--", "ls"), "--json and --events contradict each other."),
+        (("rm",), "Missing argument 'SESSION…'. See: ostler rm --help"),
+        (("rename",), "NAME is missing. See: ostler rename --help"),
+        (("rename", "k3", "two", "words"), "3 words where a session and a name were expected: put the name in quotes."),
+        (("steer", "k3", "two", "words"), "3 words where a session and a text were expected: put the text in quotes."),
+        (("diff", "x", "--stat", "--json"), "--stat and --json cannot be used together. See: ostler diff --help"),
+        (("wait", "x", "-q", "--json"), "--json and --quiet cannot be used together. See: ostler wait --help"),
+        (("sessions", "--limit", "0"), "Invalid value for '-n' / '--limit': 0 is not in the range x>=1."),
+        (("show", "x", "--raw", "--json"), "--raw and --json cannot be used together. See: ostler show --help"),
+        (("exec", "--json", "--events", "--", "ls"), "--json and --events cannot be used together."),
         (("completion", "tcsh"), "Invalid value for '{bash|zsh|fish}': 'tcsh' is not one of 'bash', 'zsh', 'fish'."),
         (("trust",), "no ostler.toml in /"),
         (("trust", "gone"), "Invalid value for '[PATH]': Path 'gone' does not exist. See: ostler trust --help"),
@@ -97,7 +115,7 @@ def test_one_clear_line(shell: Callable[..., object], args: tuple[str, ...], com
     ("data", "complaint"),
     [
         (b"a\xffb", "ostler: the prompt on stdin is not valid UTF-8 (byte 1). Convert it to UTF-8\n"),
-        (b"a\0b", "ostler: the prompt on stdin contains a NUL character. Remove it\n"),
+        (b"a\0b", "ostler: the prompt on stdin is not text: byte 1 is NUL. Convert it to UTF-8\n"),
         (b" \n\t", 'ostler: the prompt on stdin is empty. Say what to do: ostler run claude "…"\n'),
     ],
 )
@@ -205,7 +223,7 @@ def test_init_and_trust(shell: Callable[..., object]) -> None:
     again = shell("init")
     assert (again.returncode, again.stderr) == (
         1,
-        "ostler: ./ostler.toml is there already. Edit it, or remove it first\n",
+        "ostler: ./ostler.toml already exists. Edit it, or remove it first\n",
     )
     path = shell.folder / "ostler.toml"
     assert shell("trust").stdout == f"{path} asks for nothing that needs trust\ntrusted\n"

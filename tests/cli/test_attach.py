@@ -12,7 +12,6 @@ import pytest
 from cli.conftest import Shell
 from cli.in_pty import InPty
 from ostler.cli.client import DetachKeys
-from ostler.cli.tty import RESET
 
 Start = Callable[..., InPty]
 
@@ -52,7 +51,7 @@ def test_two_terminals_share_a_shell(start: Start, shell: Shell) -> None:
     until_sized(other, b"22 66")
     other.type(b"\x1d")
     assert other.end() == 0
-    assert other.in_order() and RESET in other.seen
+    assert other.in_order() and b"\x1b[?2004l" in other.seen
     assert f"[left {id} (bash); it goes on]".encode() in other.seen
     owner.type(b"echo $((40+2)); exit 3\r")  # it is taken back by typing
     owner.until(b"42")
@@ -69,18 +68,18 @@ def until_sized(terminal: InPty, size: bytes) -> None:
 
 
 def test_by_session_and_name_and_the_programs_end(start: Start, shell: Shell) -> None:
-    owner, id = opened(start, shell, "sh", "-c", "echo up; read x; exit 9", wanted=b"up")
+    owner, id = opened(start, shell, "sh", "-c", "echo up; echo two; echo three; read x; exit 9", wanted=b"three")
     for key in ("own", "sh"):
         other = start("attach", key, "--view")
         other.until(b"up")
         other.type(b"nothing of this is sent\r\x1d")
         assert other.end() == 0
     other = start("attach", id)
-    other.until(b"up")
+    other.until(b"three")
     other.type(b"\r")
     assert (other.end(), owner.end()) == (9, 9)
     assert other.in_order()
-    assert f"[{id} (sh) has ended: exit code 9]".encode() in other.seen
+    assert other.screen() == ["up", "two", "three", "", "", f"[{id} (sh) has ended: exit code 9]"]
     late = start("attach", id)
     assert late.end() == 9
     assert b"up" in late.seen and b"has ended: exit code 9" in late.seen
@@ -116,6 +115,16 @@ def test_a_program_on_the_alternate_screen(start: Start, shell: Shell) -> None:
     other.type(b"\x1d")
     assert other.end() == 0 and other.in_order()
     assert b"\x1b[?1000l" in other.seen
+    assert other.screen()[:2] == ["main", "back"]
+
+
+def test_what_is_below_the_cursor_is_not_mixed_with_what_is_said(start: Start, shell: Shell) -> None:
+    _, id = opened(start, shell, "sh", "-c", "printf 'box\\nstatus\\nmore\\033[1;3H'; exec cat", wanted=b"status")
+    other = start("attach", id)
+    other.until(b"status")
+    other.type(b"\x1d")
+    assert other.end() == 0
+    assert other.screen() == ["box", f"[left {id} (sh); it goes on]"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -125,7 +134,7 @@ def test_a_signal_leaves_the_terminal_in_order(start: Start, shell: Shell, numbe
     other.until(b"up")
     other.signal(number)
     assert other.end() == 128 + number
-    assert other.in_order() and RESET in other.seen
+    assert other.in_order() and b"\x1b[?2004l" in other.seen
     owner.type(b"on\r")
     owner.until(b"on\r\non")
 

@@ -13,14 +13,18 @@ AGENT = Path(__file__).parent.parent / "work" / "hostile_acp.py"
 CHECK = "Check its command line, and its version"
 BY_HAND = "Try its command by hand, or `ostler doctor`"
 BROKEN: dict[str, tuple[list[str], int, str]] = {
-    "gone": (["no-such-program"], 1, "`no-such-program` is no program here. Mend acp.mine in your settings"),
-    "quits": (["true"], 1, f"mine ended with exit code 0 before it could talk. {BY_HAND}"),
+    "gone": (
+        ["no-such-program"],
+        1,
+        "`no-such-program` was not found or is not executable. Fix acp.mine in your settings",
+    ),
+    "quits": (["true"], 1, f"mine ended with exit code 0 before it was ready. {BY_HAND}"),
     "banner": (
         ["sh", "-c", "echo Welcome"],
         1,
-        f"mine is no ACP agent: it printed 'Welcome' and ended with exit code 0. {CHECK}",
+        f"mine is not an ACP agent: it printed 'Welcome' and ended with exit code 0. {CHECK}",
     ),
-    "echo": (["cat"], 1, f"mine is no ACP agent: it says back what it is told. {CHECK}"),
+    "echo": (["cat"], 1, f"mine is not an ACP agent: it says back what it is told. {CHECK}"),
     "mute": (["sleep", "1000"], 124, f"mine did not open a dialog within 0.5 s. {BY_HAND}"),
     "version-2": ([], 1, "mine speaks version 2 of ACP, ostler speaks version 1. Update mine or ostler"),
     "needs-login": ([], 1, "mine needs a login: Authentication required. Run `friendly login`"),
@@ -68,8 +72,8 @@ def test_chat(broken: tuple[Any, int, str]) -> None:
         ('[acp]\nmine = [""]', 2, "acp.mine: a command needs a program"),
         ("[acp]\nmine = [5]", 2, "acp.mine"),
         ('[acp]\n"my agent" = ["cat"]', 2, "cannot be the name of an agent"),
-        ('[acp]\nclaude = ["cat"]', 1, "there is an agent named 'claude' already. Choose another name"),
-        ('[acp]\nmine = ["cat"]', 1, "mine cannot promise --access read"),
+        ('[acp]\nclaude = ["cat"]', 1, "there is already an agent named 'claude'. Choose another name"),
+        ('walls = "off"\n[acp]\nmine = ["cat"]', 1, "mine cannot promise --access read"),
     ],
 )
 def test_settings_that_cannot_be(shell: Any, toml: str, code: int, complaint: str) -> None:

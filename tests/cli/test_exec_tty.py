@@ -11,6 +11,7 @@ import pytest
 
 from cli.conftest import Shell
 from cli.in_pty import InPty
+from waiting import PATIENCE
 
 
 @pytest.fixture
@@ -45,9 +46,32 @@ def test_a_shell_in_the_users_terminal(terminal: Any, shell: Shell) -> None:
     bash.type(b"exit 7\r")
     assert bash.end() == 7
     assert bash.in_order()
-    assert "✗ failed".encode() in bash.seen and b"\x1b[?1049l" in bash.seen
+    assert "✗ failed".encode() in bash.seen
     (session,) = json.loads(shell("sessions", "--json").stdout)
     assert (session["name"], session["agent"], session["state"]) == ("sh", "exec", "idle")
+
+
+@pytest.mark.parametrize(
+    ("output", "shown"),
+    [
+        ("one\\ntwo\\nthree\\n", ["one", "two", "three", ""]),
+        ("one\\ntwo", ["one", "two"]),
+        ("\\033[1;5rone\\ntwo\\n", ["one", "two", ""]),  # margins
+        ("one\\n\\033[?1049hinside\\n", ["one", ""]),  # on the alternate screen
+        ("one\\n\\033[?1049hinside\\033[?1049ltwo\\n", ["one", "two", ""]),
+    ],
+)
+def test_its_last_lines_stand_above_how_it_ended(terminal: Any, output: str, shown: list[str]) -> None:
+    run = terminal("exec", "--tty", "--", "printf", output)
+    assert run.end() == 0
+    *above, last = run.screen()
+    assert (above, last[:6]) == (shown, "✓ done")
+
+
+def test_after_origin_mode_it_ends_at_the_bottom(terminal: Any) -> None:
+    run = terminal("exec", "--tty", "--", "printf", "one\\n\\033[?6htwo\\n")
+    assert run.end() == 0
+    assert run.screen()[-1].startswith("✓ done") and len(run.screen()) == 23  # above the cursor
 
 
 def test_its_envelope_events_and_recording(terminal: Any, shell: Shell) -> None:
@@ -76,6 +100,40 @@ def test_without_a_terminal_it_still_has_one_itself(shell: Shell) -> None:
     lines = shell("exec", "--tty", "--events", "--", "true").stdout.splitlines()
     kinds = [json.loads(line)["kind"] for line in lines]
     assert kinds == ["terminal_opened", "terminal_closed", "ended"]
+
+
+@pytest.mark.parametrize(
+    ("piped", "read"),
+    [
+        (b"one\ntwo\n", "one\ntwo\n"),
+        (b"one\ntwo", "one\ntwo"),  # a line without its end
+        (b"", ""),
+        (b"a line of a few words\n" * 20_000, "a line of a few words\n" * 20_000),  # more than a terminal holds
+    ],
+)
+def test_what_is_piped_in_is_typed(shell: Shell, piped: bytes, read: str) -> None:
+    done = shell("exec", "--tty", "--json", "--", "cat > read", stdin=piped)
+    assert (done.returncode, (shell.folder / "read").read_text()) == (0, read)
+
+
+def test_a_file_is_typed_and_the_devices_are_not(shell: Shell) -> None:
+    (shell.folder / "answers").write_text("Ana\nyes\n")
+    with (shell.folder / "answers").open("rb") as answers:
+        told = shell.start("exec", "--tty", "--quiet", "--", 'read -r a; read -r b; echo "$a: $b"', stdin=answers)
+    assert (told.communicate(timeout=60)[0], told.returncode) == (b"Ana\r\nyes\r\nAna: yes\r\n", 0)
+    run = shell.start("exec", "--tty", "--name", "open", "--", "echo up; exec cat")  # waits for whoever attaches
+    assert run.stdout is not None and run.stdout.readline() == b"up\r\n"
+    assert shell("cancel", "open").stdout == "cancelled\n"
+    assert run.wait(60) == 130
+
+
+def test_a_pipe_that_stays_open_keeps_nobody(shell: Shell) -> None:
+    run = shell.start("exec", "--tty", "--quiet", "--", 'read -r a; echo "got $a"', stdin=subprocess.PIPE)
+    assert run.stdin is not None and run.stdout is not None
+    run.stdin.write(b"one\ntwo\n")
+    run.stdin.flush()
+    assert run.wait(PATIENCE) == 0
+    assert b"got one" in run.stdout.read()  # as bytes, or as a screen where the view came late
 
 
 def test_what_cannot_be_run(shell: Shell) -> None:
@@ -128,7 +186,7 @@ def test_kill_9_leaves_nothing_running(terminal: Any, shell: Shell) -> None:
     run.process.kill()
     run.process.wait()
     ended = shell("terminals", "--all")
-    assert "nobody saw how" in ended.stdout
+    assert "exit status unknown" in ended.stdout
     assert tree.marked(mark) == []
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from rich.console import Console
 
+from ostler import clock
 from ostler.cli.live import EventsView, LiveView, PlainView, ResultView, json_text
-from ostler.words import (
+from ostler.model import (
     AnyEvent,
     Ended,
     Envelope,
@@ -24,7 +26,7 @@ from ostler.words import (
     Usage,
     UsageReport,
 )
-from ostler.work.lines import Story
+from ostler.render.turn_renderer import TurnRenderer
 
 EVENTS: tuple[AnyEvent, ...] = (
     Started(seq=1, agent="claude", model="opus", folder="/p"),
@@ -34,7 +36,7 @@ EVENTS: tuple[AnyEvent, ...] = (
     ToolEnded(seq=5, id="1", duration_ms=100),
     Ended(seq=6, outcome="done"),
 )
-TOLD = """\
+SHOWN_BEFORE = """\
 ● claude · opus · /p · access read
 
 Hello [bold]you[/bold] \\x1b[31m
@@ -64,13 +66,13 @@ def result(**fields: Any) -> Envelope:
 
 def test_plain_view() -> None:
     out = io.StringIO()
-    view = PlainView(out, Story(access="read"))
+    view = PlainView(out, TurnRenderer(access="read"))
     view.begin("claude")
     for event in EVENTS:
         view.show(event)
     view.end(result())
     view.stop()
-    assert out.getvalue() == TOLD
+    assert out.getvalue() == SHOWN_BEFORE
 
 
 def _terminal() -> Console:
@@ -80,16 +82,16 @@ def _terminal() -> Console:
 
 
 def _screen(raw: str) -> str:
-    """What a terminal shows after these bytes: rich only moves up, erases lines and colours."""
+    """What a terminal shows after these bytes: the view only moves up, erases downwards and colours."""
     rows, row = [""], 0
     for part in re.findall(r"\x1b\[[?\d;]*[A-Za-z]|\r|\n|[^\x1b\r\n]+", raw):
         if part == "\n":
             row += 1
             rows += [""] * (row + 1 - len(rows))
-        elif part == "\x1b[2K":
-            rows[row] = ""
-        elif part == "\x1b[1A":
-            row -= 1
+        elif part == "\x1b[J":
+            rows[row:] = [""]
+        elif part.endswith("A") and part.startswith("\x1b"):
+            row -= int(part[2:-1])
         elif not part.startswith(("\x1b", "\r")):
             rows[row] += part
     return "\n".join(rows).rstrip("\n") + "\n"
@@ -97,13 +99,13 @@ def _screen(raw: str) -> str:
 
 def test_live_view_leaves_the_same_lines_in_the_terminal() -> None:
     console = _terminal()
-    view = LiveView(console, Story(access="read", width=79))
+    view = LiveView(console, TurnRenderer(access="read", width=79, markdown=True))
     view.begin("claude")
     for event in EVENTS:
         view.show(event)
     view.end(result())
     raw = console.file.getvalue()  # type: ignore[attr-defined]
-    assert _screen(raw) == TOLD
+    assert _screen(raw) == SHOWN_BEFORE
     assert "\x1b[31m" not in raw.replace("\x1b[31m✗", "")
     assert raw.endswith('ostler run --session k3 "…"\n')
     assert raw.index("\x1b[?25l") < raw.index("\x1b[?25h")  # the cursor comes back
@@ -116,18 +118,19 @@ def _region(view: LiveView) -> list[str]:
     return console.export_text().translate(frames).splitlines()
 
 
-def test_what_stands_below_the_finished_lines() -> None:
-    view = LiveView(_terminal(), Story(width=79))
+def test_what_stands_below_the_finished_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "monotonic", lambda: 100.0)
+    view = LiveView(_terminal(), TurnRenderer(width=79, markdown=True))
     view.agent = "claude"
     assert _region(view) == ["", "* starting claude · 0.0 s · ctrl-c cancels"]
     view.show(Started(agent="claude"))
     assert _region(view) == ["", "* thinking · 0.0 s · ctrl-c cancels"]
-    view.show(TextDelta(text="half a \x1bline"))
-    assert _region(view) == ["", "half a \\x1bline", "", "* writing · 0.0 s · ctrl-c cancels"]
+    view.show(TextDelta(text="# Done\n**half** a \x1bline"))
+    assert _region(view) == ["half a \\x1bline", "", "* writing · 0.0 s · ctrl-c cancels"]
     view.show(UsageReport(usage=Usage(input_tokens=1000, output_tokens=2), cost_usd=0.5))
     view.show(ToolStarted(id="1", name="Bash", title="sleep 5 " + "x" * 90))
     assert _region(view) == [
-        "  * Bash sleep 5 " + "x" * 62 + "…",
+        "  * Bash sleep 5 " + "x" * 54 + "…  0.0 s",
         "",
         "* working · 0.0 s · 1,000 in / 2 out · $0.5000 · ctrl-c cancels",
     ]
@@ -176,11 +179,19 @@ def test_quiet_prints_the_answer_and_the_error(capsys: Any) -> None:
     assert (out.getvalue(), capsys.readouterr().err) == ("Hello\n", "ostler: no more. Wait\n")
 
 
+def test_quiet_prints_the_value_that_a_schema_asked_for() -> None:
+    out = io.StringIO()
+    ResultView(out, envelope=False).end(
+        result(text='Sure! {"risk": "high"} Anything else?', structured={"risk": "high"})
+    )
+    assert json.loads(out.getvalue()) == {"risk": "high"}
+
+
 def test_the_diff_is_summed_up(tmp_path: Path) -> None:
     diff = tmp_path / "diff"
     diff.write_text("diff --git a/x b/x\n+1\n")
     out = io.StringIO()
-    view = PlainView(out, Story())
+    view = PlainView(out, TurnRenderer())
     view.end(result(artifacts={"diff": str(diff)}))
     view.end(result(artifacts={"diff": str(tmp_path / "gone")}))
     assert out.getvalue() == (

@@ -47,10 +47,10 @@ def test_chat(shell: Shell, log: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "code", "said"),
     [
-        (("--mcp=db",), 1, "nothing confines an MCP server"),
+        (("--mcp=db",), 1, "MCP servers need access full"),
         (("--mcp=dbb", "--access=full"), 2, "the settings have no MCP server 'dbb'. Did you mean db?"),
         (("--mcp=no.json", "--access=full"), 2, "cannot read the MCP servers in no.json"),
-        (("--mcp=./broken", "--access=full"), 2, "./broken names no MCP servers"),
+        (("--mcp=./broken", "--access=full"), 2, "./broken does not define any MCP servers"),
         (("--mcp=db", "--mcp=db", "--access=full"), 2, "there are two of this name"),
     ],
 )

@@ -24,6 +24,16 @@ def test_a_terminal_of_ostler_is_played(shell: Shell) -> None:
     assert shell("play", row["recording"], "--idle-limit", "0.01").stdout == "\x1b[31mred\x1b[0m"
 
 
+def test_the_newest_of_a_name_of_a_session_and_of_the_folder(shell: Shell) -> None:
+    for name, text in (("one", "first"), ("two", "second")):
+        assert shell("exec", "--tty", "--quiet", "--name", name, "--", "printf", text).returncode == 0
+    for args, shown in (((), "second"), (("printf",), "second"), (("one",), "first"), (("two",), "second")):
+        played = shell("play", *args, "--speed", "100")
+        assert (played.returncode, played.stdout) == (0, shown), (args, played.stderr)
+    nothing = shell("play", cwd=shell.home)
+    assert nothing.returncode == 2 and "this folder has no recordings" in nothing.stderr
+
+
 def test_pauses_are_as_short_as_asked(shell: Shell) -> None:
     path = cast(shell.folder / "a.cast", (0.0, "o", "one "), (9000.0, "o", "two "), (18000.0, "o", "three"))
     assert shell("play", "a.cast", "--idle-limit", "0.01").stdout == "one two three"
@@ -55,7 +65,7 @@ def test_it_can_be_stopped_and_leaves_the_terminal_in_order(shell: Shell, stop: 
 def test_what_cannot_be_played(shell: Shell) -> None:
     (shell.folder / "text.cast").write_text("no recording\n")
     for args, code, words in (
-        (["nobody"], 2, "no terminal is called 'nobody'"),
+        (["nobody"], 2, "no terminal and no session is called 'nobody'"),
         (["gone.cast"], 2, "gone.cast does not exist"),
         (["text.cast"], 2, "text.cast is no recording"),
         (["."], 2, "is not a file"),

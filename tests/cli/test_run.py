@@ -3,32 +3,21 @@
 import contextlib
 import json
 import os
-import pty
 import re
-import select
 import signal
 import sqlite3
 import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cli.in_pty import InPty
 from ostler.testing import ScriptedAgent
+from prefork import start_ostler
+from waiting import PATIENCE, wait_until
 
 SECRET = "sk-test-0123456789abcdefghij"
-
-
-def until(condition: Any, what: str, seconds: float = 30.0) -> Any:
-    """Waits for a condition to become true; fails with `what` after a generous time."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if value := condition():
-            return value
-        time.sleep(0.02)
-    raise AssertionError(f"never happened: {what}")
 
 
 def test_a_turn_in_a_pipe(shell: Any) -> None:
@@ -112,7 +101,7 @@ def test_sessions_go_on(shell: Any) -> None:
     (row,) = json.loads(shell("sessions", "--json").stdout)
     assert (row["id"], row["turns"], row["state"]) == (first["session"], 3, "idle")
     listed = shell("sessions").stdout.splitlines()
-    assert listed[0].split() == ["SESSION", "AGENT", "STATE", "TURNS", "USED", "FOLDER", "TITLE"]
+    assert listed[0].split() == ["SESSION", "AGENT", "STATE", "TURNS", "COST", "USED", "FOLDER", "TITLE"]
     assert listed[1].startswith(f"{first['session']}") and listed[1].endswith("one [[say:1]]")
 
 
@@ -154,10 +143,22 @@ def test_ctrl_c_keeps_what_was_done(shell: Any) -> None:
     process = shell.start("run", "script", "[[say:partial]] [[never_end]]", "--json")
     _until_running(shell)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE)
     envelope = json.loads(out)
     assert (process.returncode, err) == (130, b"")
     assert (envelope["outcome"], envelope["text"]) == ("cancelled", "partial")
+
+
+def test_a_tool_that_ctrl_c_stopped_has_not_failed(shell: Any) -> None:
+    process = shell.start("run", "script", "[[run:sleep 600]]", "--name", "stopped", "--access", "full")
+    wait_until(lambda: '"kind": "tool_started"' in shell("show", "stopped", "--json").stdout)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=PATIENCE)
+    _, _, tool, _, ended, *_ = out.decode().splitlines()
+    assert re.fullmatch(r"  ■ shell sleep 600  stopped  .* m?s", tool) and ended.startswith("■ cancelled"), out
+    (terminal,) = json.loads(shell("terminals", "--all", "--json").stdout)
+    played = shell("play", terminal["id"], "--speed", "1000").stdout
+    assert tool in re.sub(r"\x1b\[[\d;]*m", "", played)
 
 
 def test_a_second_ctrl_c_leaves_at_once(shell: Any) -> None:
@@ -169,9 +170,9 @@ def test_a_second_ctrl_c_leaves_at_once(shell: Any) -> None:
         process.send_signal(signal.SIGINT)
         return process.poll() is not None
 
-    until(pressed, "an end after some Ctrl-C")
+    wait_until(pressed)
     assert process.returncode == 130
-    until(lambda: json.loads(shell("sessions", "--json").stdout)[0]["state"] == "idle", f"session {key} found dead")
+    wait_until(lambda: json.loads(shell("sessions", "--json").stdout)[0]["state"] == "idle")
     assert json.loads(shell("show", key, "--json").stdout)["turns"][0]["turn"]["envelope"]["outcome"] == "crashed"
 
 
@@ -183,9 +184,9 @@ def _session(shell: Any) -> Any:
 
 def _until_running(shell: Any) -> str:
     """The session, once its turn has said something."""
-    row = until(lambda: _session(shell), "a busy session")
+    row = wait_until(lambda: _session(shell))
     key = str(row["id"])
-    until(lambda: '"kind": "text"' in shell("show", key, "--json").stdout, "a first text")
+    wait_until(lambda: '"kind": "text"' in shell("show", key, "--json").stdout)
     return key
 
 
@@ -196,12 +197,12 @@ def test_watch_and_cancel_from_another_shell(shell: Any) -> None:
     first = watcher.stdout.readline()
     assert json.loads(first)["kind"] == "started"
     assert shell("cancel", key).stdout == "cancelled\n"
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130 and "■ cancelled" in out.decode()
-    watched, _ = watcher.communicate(timeout=30)
+    watched, _ = watcher.communicate(timeout=PATIENCE)
     assert watcher.returncode == 0
     assert json.loads(watched.splitlines()[-1])["outcome"] == "cancelled"
-    assert shell("cancel", key).stdout == "nothing runs in this session\n"
+    assert shell("cancel", key).stdout == "nothing is running in this session\n"
     plain = shell("watch", key).stdout
     assert "before" in plain and "■ cancelled" in plain
 
@@ -212,12 +213,12 @@ def test_a_busy_session(shell: Any) -> None:
     busy = shell("run", "-s", "s", "more")
     assert busy.returncode == 1 and busy.stderr.startswith("ostler: ") and busy.stderr.count("\n") == 1
     waiting = shell.start("run", "-s", "s", "--wait", "-q", "[[say:waited]]")
-    until(lambda: '"queued"' in shell("show", "s", "--json").stdout, "a queued turn")
+    wait_until(lambda: '"queued"' in shell("show", "s", "--json").stdout)
     waiting.send_signal(signal.SIGINT)
-    _, err = waiting.communicate(timeout=30)
+    _, err = waiting.communicate(timeout=PATIENCE)
     assert waiting.returncode == 130 and err.decode().startswith("ostler: cancelled")
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE)
     assert shell("run", "-s", "s", "-q", "[[say:again]]").stdout == "again\n"
 
 
@@ -235,8 +236,12 @@ def test_fork_prune_and_import(shell: Any) -> None:
     forked = shell("fork", "s", "--name", "copy")
     assert (forked.returncode, forked.stdout) == (0, 'continue: ostler run --session copy "…"\n')
     assert shell("run", "-q", "-s", "copy", "[[history]]").stdout == "[[say:1]]\n"
-    assert shell("prune").stdout == "removed 0 sessions\n"
+    assert shell("prune").stdout == "removed 0 sessions of this folder\n"
+    elsewhere = shell("prune", "--older-than", "0.01s", cwd=shell.home)
+    assert elsewhere.stdout == "removed 0 sessions of this folder\n"
     would = shell("prune", "--older-than", "0.01s", "--dry-run").stdout.splitlines()
+    everywhere = shell("prune", "--older-than", "0.01s", "--dry-run", "--all", "--json", cwd=shell.home)
+    assert len(json.loads(everywhere.stdout)) == len(would) - 1
     assert would[-1].startswith("would remove ")
     assert shell("prune", "--older-than", "0.01s").stdout.splitlines()[-1] == would[-1].replace(
         "would remove", "removed"
@@ -245,11 +250,50 @@ def test_fork_prune_and_import(shell: Any) -> None:
     assert shell("sessions", "--import", "codex").stdout.startswith("imported 0 conversations of codex\n")
 
 
+def test_attach_takes_a_type_before_the_file(shell: Any) -> None:
+    (shell.folder / "shot").write_bytes(b"RIFF\0\0\0\0WEBPVP8 ")
+    (shell.folder / "a:b").write_text("a colon in its name")
+    (shell.folder / "text").mkdir()
+    (shell.folder / "text/x:y").write_text("a name that looks like a type and a file")
+    flags = [f"--attach={word}" for word in ("image/webp:shot", "a:b", "text/x:y", "text/plain:a:b")]
+    ran = shell("run", "script", "[[echo:attach]]", "-n", "s", "-q", *flags)
+    files = [str(shell.folder / name) for name in ("shot", "a:b", "text/x:y", "a:b")]
+    assert (ran.stderr, json.loads(ran.stdout)) == ("", files)
+    (turn,) = json.loads(shell("show", "s", "--json").stdout)["turns"]
+    given = [(each["path"], each.get("type", "")) for each in turn["turn"]["turn"]["attachments"]]
+    assert given == list(zip(files, ("image/webp", "", "", "text/plain"), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("image/png:shot", "{}/shot is not image/png. It is image/webp"),
+        ("image/png:notes", "{}/notes is not image/png. Its first bytes are not those of one"),
+        ("image/webp:gone", "no such file: {}/gone. Attachments are relative to the folder"),
+        ("webp:shot", "no such file: {}/webp:shot. Attachments are relative to the folder"),
+    ],
+)
+def test_a_wrong_type_of_an_attachment_is_said_in_one_line(shell: Any, word: str, said: str) -> None:
+    (shell.folder / "shot").write_bytes(b"RIFF\0\0\0\0WEBPVP8 ")
+    (shell.folder / "notes").write_text("notes")
+    ran = shell("run", "script", "x", "--attach", word)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", f"ostler: {said.format(shell.folder)}\n")
+    assert json.loads(shell("sessions", "--json", "--all").stdout) == []
+
+
 def test_record_and_replay(shell: Any) -> None:
     shell("run", "script", "[[say:once]]", "-q", "--record", "tape.jsonl")
     assert shell("run", "-q", "script", "other", env={"OSTLER_SCENARIO": "tape.jsonl"}).stdout == "once\n"
     bad = shell("run", "script", "x", "--record", "new.jsonl", "--attach", "gone.png")
     assert bad.returncode == 2 and not (shell.folder / "new.jsonl").exists()
+
+
+def test_a_profile_with_a_wrong_agent_is_named_with_its_file(shell: Any) -> None:
+    file = shell.toml('[profiles.helper]\nagent = "clade"\n')
+    ran = shell("run", "helper", "x")
+    assert ran.returncode == 2 and ran.stderr.count("\n") == 1
+    said = f"ostler: the profile 'helper' in {file}: no agent or model is called 'clade'. Did you mean claude"
+    assert ran.stderr.startswith(said)
 
 
 def test_settings_reach_the_turn(shell: Any) -> None:
@@ -300,6 +344,9 @@ def test_a_state_folder_that_cannot_be_used(shell: Any) -> None:
     (shell.folder / "file").write_text("")
     ran = shell("run", "script", "x", env={"OSTLER_HOME": str(shell.folder / "file")})
     assert ran.returncode == 1 and ran.stderr.startswith("ostler: ") and ran.stderr.count("\n") == 1
+    read_only = shell("sessions", env={"HOME": "/sys"})  # nobody can make a folder there
+    assert read_only.returncode == 1 and read_only.stderr.count("\n") == 1
+    assert "set OSTLER_HOME to a folder that you can write" in read_only.stderr
 
 
 def test_completion_knows_agents_and_sessions(shell: Any) -> None:
@@ -338,11 +385,61 @@ def test_exec(shell: Any) -> None:
     assert shell("exec", "-q", "--env", "A=1", "--", 'echo "$A"').stdout == "1\n"
 
 
-@pytest.mark.parametrize("args", [("exec",), ("exec", "--"), ("exec", "--", ""), ("exec", "--json", "--", " ")])
+def test_exec_shows_both_streams_as_they_come(shell: Any) -> None:
+    ran = shell.start("exec", "--", "echo err >&2; printf half; read x; echo $x", stdin=subprocess.PIPE)
+    assert ran.stderr.readline() == b"err\n"
+    assert ran.stdout.read(4) == b"half"  # before the line is whole
+    out, err = ran.communicate(b"done\n", timeout=60)
+    assert (ran.returncode, err) == (0, b"")
+    assert re.fullmatch(r"done\n\n✓ done · \d+\.\d s\n", out.decode())
+    session = json.loads(shell("sessions", "--json").stdout)[0]["id"]
+    assert "\n\nerr\nhalfdone\n\n✓ done" in shell("show", session).stdout
+
+
+def test_the_envelope_of_exec_has_the_end_of_both_streams(shell: Any) -> None:
+    ran = shell("exec", "--json", "--", "echo err >&2; seq 10000; exit 2", env={"MY_API_KEY": SECRET})
+    envelope = json.loads(ran.stdout)
+    assert (ran.returncode, envelope["stderr"], len(envelope["stdout"])) == (2, "err\n", 16 * 1024)
+    whole = Path(envelope["artifacts"]["stdout"]).read_text()
+    assert whole.endswith(envelope["stdout"]) and whole == envelope["text"]
+    turn = json.loads(shell("run", "script", "[[say:Hi]]", "--json").stdout)
+    assert (turn["stdout"], turn["stderr"]) == (None, None)
+
+
+def test_exec_shows_no_secret_and_ends_with_its_reader(shell: Any) -> None:
+    ran = shell("exec", "-q", "--", 'printf "<$MY_API_KEY>"; exit 3', env={"MY_API_KEY": SECRET})
+    assert (ran.returncode, ran.stdout) == (3, f"<{'*' * len(SECRET)}>")
+    assert ran.stderr.endswith("ended with exit code 3\n") and SECRET not in ran.stderr
+    process = shell.start("exec", "--", "yes")
+    process.stdout.read(2)
+    process.stdout.close()
+    assert process.wait(timeout=60) == 141
+
+
+@pytest.mark.parametrize("args", [("exec",), ("exec", "--"), ("exec", "--", ""), ("exec", "--tty", "--", " ")])
 def test_an_empty_exec_is_a_no_op(shell: Any, args: tuple[str, ...]) -> None:
     ran = shell(*args)
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
-    assert not (shell.home / ".local").exists()
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert re.fullmatch(r"\n✓ done · \d+\.\d s\n", ran.stdout)
+    envelope = json.loads(shell(args[0], "--json", *args[1:]).stdout)
+    assert [envelope[key] for key in ("outcome", "exit", "stdout", "evidence")] == (
+        ["done", {"code": 0}, "", ["empty command"]]
+    )
+
+
+def test_flags_behind_the_command_are_the_commands_own(shell: Any) -> None:
+    assert shell("exec", "-q", "echo", "-q", "--json").stdout == "-q --json\n"
+    refused = shell("exec", "-l", "ls")
+    assert (refused.returncode, refused.stderr) == (
+        2,
+        "ostler: No such option '-l'. Flags of the command go behind `--`: ostler exec -- COMMAND -l. "
+        "See: ostler exec --help\n",
+    )
+    late = shell("exec", "make test", "--json")
+    assert late.stderr == (
+        "ostler: `make test` is not a command that can be run. "
+        "A line for the shell stands alone, and ostler's own flags before it\n"
+    )
 
 
 def test_exec_cancelled(shell: Any) -> None:
@@ -352,7 +449,7 @@ def test_exec_cancelled(shell: Any) -> None:
     process.send_signal(signal.SIGINT)
     last = [json.loads(line) for line in lines][-1]
     assert (last["kind"], last["outcome"]) == ("ended", "cancelled")
-    assert process.wait(timeout=30) == 130
+    assert process.wait(timeout=PATIENCE) == 130
 
 
 # -- agents and the terminal ------------------------------------------------------------------------
@@ -370,35 +467,56 @@ def test_agents_and_doctor(shell: Any) -> None:
     assert SECRET not in everything
 
 
-def test_in_a_terminal_it_is_live_and_leaves_it_in_order(shell: Any) -> None:
-    main, child = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ostler", "run", "script", "[[stream:one two \x1b[31mthree]] [[run:echo hi]]"],
-        cwd=shell.folder,
-        env={**shell.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"},
-        stdin=subprocess.DEVNULL,
-        stdout=child,
-        stderr=child,
+STREAMED = """\
+# What *I* found
+
+Some **bold** words \x1b[31mand a line that is too long for a terminal of forty columns.
+- one
+- two
+
+| a | b |
+|---|---|
+| 1 | 2 |
+"""
+
+
+def test_in_a_terminal_it_is_live_and_leaves_every_line_and_the_terminal_in_order(shell: Any) -> None:
+    prompt = (
+        f"[[stream:{STREAMED}]] [[run:seq 3]] [[tool:{{{json.dumps('title')}: {json.dumps(f'{shell.folder}/a.py')}}}]]"
     )
-    shell.started.append(process)
-    os.close(child)
-    seen = _read_all(main)
-    assert process.wait(timeout=30) == 0
-    assert "\x1b[?25l" in seen and seen.rindex("\x1b[?25h") > seen.rindex("\x1b[?25l")
-    assert "ctrl-c cancels" in seen and "one two \\x1b[31mthree" in seen
-    assert "\x1b[31mthree" not in seen
-    assert seen.rstrip().endswith('"…"\x1b[0m') or "ostler run --session" in seen.splitlines()[-1]
-
-
-def _read_all(fd: int) -> str:
-    data = b""
+    pty = InPty(["run", "script", prompt], cwd=shell.folder, env=shell.environ, cols=40, rows=50)
     try:
-        while select.select([fd], [], [], 60)[0] and (part := os.read(fd, 65536)):
-            data += part
-    except OSError:  # the terminal closed
-        pass
-    os.close(fd)
-    return data.decode()
+        assert pty.end() == 0
+        shown = pty.screen()
+    finally:
+        pty.close()
+    seen = pty.all.decode()
+    assert "\x1b[?25l" in seen and seen.rindex("\x1b[?25h") > seen.rindex("\x1b[?25l")
+    assert "ctrl-c cancels" in seen and "\x1b[31mand" not in seen
+    rows = [re.sub(r"\d+\.\d s", "T s", row) for row in shown]
+    assert rows[rows.index("What I found") :] == [
+        "What I found",
+        "",
+        "Some bold words \\x1b[31mand a line that",
+        "is too long for a terminal of forty",
+        "columns.",
+        " • one",
+        " • two",
+        "",
+        " a  b",
+        " ────",
+        " 1  2",
+        "",
+        "  ✓ shell seq 3  T s",
+        "    1",
+        "    2",
+        "    3",
+        "  ✓ tool a.py  T s",
+        "",
+        "✓ done · T s · 3 steps",
+        rows[-1],
+    ]
+    assert rows[-1].startswith("continue: ostler run --session ")
 
 
 def test_model_serves_on_loopback(shell: Any) -> None:
@@ -406,7 +524,7 @@ def test_model_serves_on_loopback(shell: Any) -> None:
     line = process.stdout.readline().decode()
     assert re.fullmatch(r"listening on http://127\.0\.0\.1:\d+\S*\n", line)
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=PATIENCE) == 0
     bad = shell("model", "--scenario", "nope")
     assert bad.returncode == 2 and bad.stderr.startswith("ostler: there is no scenario 'nope'. Known: text, ")
 
@@ -420,8 +538,8 @@ def test_ctrl_c_before_the_first_event_still_tells_the_end(tmp_path: Path, scrip
         "HOME": str(tmp_path),
         "PATH": os.environ["PATH"],
     }
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ostler", "run", "script", "go", "--events"],
+    process = start_ostler(
+        ["run", "script", "go", "--events"],
         cwd=tmp_path,
         env=env,
         stdin=subprocess.DEVNULL,
@@ -430,7 +548,7 @@ def test_ctrl_c_before_the_first_event_still_tells_the_end(tmp_path: Path, scrip
         text=True,
     )
     database = tmp_path / ".local/state/ostler/ostler.db"
-    until(lambda: _turn_begun(database), "the turn begins")
+    wait_until(lambda: _turn_begun(database))
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err

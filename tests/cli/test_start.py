@@ -1,7 +1,9 @@
 """`ostler --help` answers in a blink: it imports next to nothing."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -9,6 +11,9 @@ import pytest
 from ostler.cli import COMMANDS, cli
 
 HEAVY = ("rich", "jsonschema", "sqlite3", "asyncio", "msgspec", "importlib.metadata", "ostler.work", "ostler.agents")
+
+
+AGENT_MODULES = ("claude", "codex", "gemini", "cursor", "qwen", "opencode", "copilot", "script")
 
 
 @pytest.mark.parametrize("flag", ["--help", "--version"])
@@ -31,6 +36,72 @@ def test_help_of_run_needs_no_work_room() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "[]\n")
+
+
+# What a turn in a process of its own has no use for: dialogs, ACP, hooks, terminals with an emulator, diffs …
+NOT_FOR_A_PLAIN_TURN = (
+    *("ostler.acp", "ostler.agents.acp", "ostler.server", "ostler.testing", "ostler.terminal.screen"),
+    *("ostler.terminal.live", "ostler.work.terminals.terminals", "ostler.work.dialogs.live_dialog"),
+    *("ostler.work.dialogs.call_terminals", "ostler.work.diff.git", "ostler.work.checkup", "ostler.work.turns.command"),
+    *("ostler.work.hooks", "ostler.work.forward", "h11"),
+    *("ostler.work.dialogs.open_dialogs", "ostler.work.tuis", "ostler.work.panes"),
+    *("ostler.process.tmux", "ostler.process.pane", "ostler.process.pty", "ostler.terminal.lease"),
+    *("ostler.work.sessions.moving", "ostler.work.sessions.closing", "ostler.store.commits", "ostler.store.beneath"),
+    *("ostler.work.sessions.adopt", "ostler.cli.ask_view", "importlib.metadata", "jsonschema", "rich"),
+    *("tomllib", "shutil", "secrets", "random", "json"),  # each takes longer than many a module of ours
+)
+
+
+def test_a_plain_turn_imports_its_own_agent_and_nothing_of_dialogs_or_terminals(tmp_path: Path) -> None:
+    script = (
+        "import sys\nfrom ostler.cli import main\n"
+        "try: main(['run', 'script', '[[say:hello]]', '-q'])\n"
+        "finally: print(*sys.modules, file=sys.stderr)"
+    )
+    env = {"HOME": str(tmp_path), "PATH": f"{os.path.dirname(sys.executable)}:/usr/bin:/bin"}
+    ran = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    imported = {*ran.stderr.split()}
+    agents = {name for name in AGENT_MODULES if f"ostler.agents.{name}" in imported}
+    assert (ran.returncode, ran.stdout, agents) == (0, "hello\n", {"script"})
+    assert [name for name in NOT_FOR_A_PLAIN_TURN if name in imported] == []
+
+
+def test_a_server_listens_before_it_imports_what_carries_websockets() -> None:
+    script = (
+        "import sys, ostler.cli.up, ostler.server.running as running\n"
+        "print([m for m in ('websockets', 'importlib.metadata', 'pyghostty') if m in sys.modules])\n"
+        "running.load_websockets()\nprint('websockets' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("[]\nTrue\n", "", 0)
+
+
+def test_a_chat_of_a_pipe_needs_no_line_editor_and_draws_nothing(tmp_path: Path) -> None:
+    script = (
+        "import sys\nfrom ostler.cli import main\n"
+        "try: main(['chat', 'script'])\n"
+        "finally: print([m for m in ('rich', 'prompt_toolkit', 'markdown_it') if m in sys.modules], file=sys.stderr)"
+    )
+    env = {"HOME": str(tmp_path), "PATH": f"{os.path.dirname(sys.executable)}:/usr/bin:/bin", "OSTLER_ONLY": "script"}
+    said = "[[say:# one **two**]]\n[[say:three]]"  # the last one has no end
+    ran = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=env, input=said, capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (0, "[]\n")
+    assert "\x1b" not in ran.stdout
+    assert [line for line in ran.stdout.splitlines() if line[:1] in ("●", "#", "t")] == [
+        "● script · scripted · ~ · access read",
+        "# one **two**",
+        "three",
+    ]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

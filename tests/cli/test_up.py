@@ -10,7 +10,6 @@ import socket
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ import pytest
 from cli.conftest import Shell
 from ostler.process import tree
 from ostler.server.lock import who_serves
+from waiting import wait_until
 
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/#t=[\w-]+\.[\w-]+")
 
@@ -33,8 +33,7 @@ def ups(shell: Shell) -> Iterator[Shell]:
     serves = who_serves(state)
     if serves is not None:
         os.kill(serves.pid, signal.SIGKILL)
-        while who_serves(state):
-            time.sleep(0.02)
+        wait_until(lambda: not who_serves(state))
 
 
 def state_of(shell: Shell) -> Path:
@@ -107,6 +106,7 @@ def test_a_second_up_is_refused_with_the_pid_of_the_first(ups: Shell) -> None:
         assert (ran.returncode, ran.stdout) == (2, "")
         assert f"process {first.pid} at {url}" in ran.stderr and "ostler link" in ran.stderr
     assert log_in(ups("link").stdout.strip())["pid"] == first.pid
+    assert not (state_of(ups) / "server.log").exists()  # it would be the first one's
 
 
 def test_a_port_that_is_taken(ups: Shell) -> None:
@@ -153,7 +153,7 @@ def test_allowed_origins_get_links_of_their_own(ups: Shell) -> None:
     assert ask(facts["link"], "GET", "/api/me", Host="a.example")[0] == 401
     assert ask(facts["link"], "GET", "/api/me", Host="b.example")[0] == 421
     ran = ups("up", "--allow-origin", "everybody")
-    assert ran.returncode == 2 and "is no origin" in ran.stderr
+    assert ran.returncode == 2 and "is not a valid origin" in ran.stderr
 
 
 # -- detached -----------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ def test_detached_until_down(ups: Shell) -> None:
     assert (ran.returncode, ran.stdout) == (0, f"stopped the server ({serves.pid})\n")
     assert tree.identity(serves.pid) is None and who_serves(state_of(ups)) is None
     ran = ups("down")
-    assert (ran.returncode, ran.stdout) == (0, "no server runs here\n")
+    assert (ran.returncode, ran.stdout) == (0, "no server is running here\n")
 
 
 def test_a_server_that_cannot_start_says_why(ups: Shell) -> None:
@@ -214,10 +214,7 @@ def test_open_hands_the_browser_no_token(ups: Shell, tmp_path: Path) -> None:
     ran = ups("up", "--detach", "--open", "--json", env={"BROWSER": str(browser)})
     assert (ran.returncode, ran.stderr) == (0, "")
     token = json.loads(ran.stdout)["link"].partition("#t=")[2]
-    deadline = time.monotonic() + 30
-    while not seen.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(seen.exists)
     page = state_of(ups) / "open.html"
     assert seen.read_text().strip() == page.as_uri()
     assert token in page.read_text() and stat.S_IMODE(page.stat().st_mode) == 0o600
@@ -235,7 +232,7 @@ def test_open_without_a_browser(ups: Shell) -> None:
 def test_link_needs_a_server(ups: Shell) -> None:
     ran = ups("link")
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr == "ostler: no server runs here. Start it: ostler up\n"
+    assert ran.stderr == "ostler: no server is running here. Start it: ostler up\n"
 
 
 def test_links_and_tokens(ups: Shell) -> None:
@@ -258,7 +255,7 @@ def test_links_and_tokens(ups: Shell) -> None:
 
 def test_revoking_without_a_server(ups: Shell) -> None:
     ran = ups("link", "--revoke-all")
-    assert (ran.returncode, ran.stdout) == (0, "all links, logins and tokens are void\n")
+    assert (ran.returncode, ran.stdout) == (0, "all links, logins and tokens are revoked\n")
     key = state_of(ups) / "server.key"
     before = key.read_bytes()
     ups("link", "--revoke-all")
@@ -281,3 +278,18 @@ def test_usage(ups: Shell, args: list[str]) -> None:
     ran = ups(*args)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("ostler: ")
+
+
+def test_a_detached_server_logs_what_it_is_asked_to(ups: Shell) -> None:
+    ran = ups("--log-level", "debug", "up", "--detach")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    link = LINK.search(ran.stdout)
+    assert link is not None
+    log_in(link[0])
+    log = state_of(ups) / "server.log"
+    assert ": serving " in log.read_text() and link[0].partition("#t=")[2] not in log.read_text()
+    ups("down")
+
+    ran = ups("--log-file", "own.log", "up", "--detach")
+    assert str(ups.folder / "own.log") in ran.stdout
+    assert ": serving " in (ups.folder / "own.log").read_text()

@@ -3,7 +3,8 @@
 from functools import partial
 from pathlib import Path
 
-from server.served import Served, serving, until
+from server.served import Served, serving
+from waiting import until
 
 # A program with a child that has left its terminal, its group and its parent behind.
 DAEMON = """
@@ -45,7 +46,7 @@ async def check_found_again(served: Served, session: str, ended: str, running: s
         (ended, "ended", "short"),
     ]
     assert rows[1]["exit"] == {"code": 0}
-    for terminal, size, shown in ((ended, (80, 24), ["one", "two"]), (running, (100, 30), ["at work 漢字"])):
+    for terminal, size, shown in ((ended, (120, 30), ["one", "two"]), (running, (100, 30), ["at work 漢字"])):
         seen = await served.screen(terminal)
         assert (seen["cols"], seen["rows"]) == size
         assert [row for row in seen["text"] if row] == shown

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from server.served import Served, nothing_leaks, serving, until
+from server.served import Served, nothing_leaks, serving
 from server.watching import Watcher
+from waiting import until
 
 # Numbered lines until a file says stop; then the program asks the terminal where the cursor is.
 ASKS = """

@@ -8,18 +8,20 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from ostler.errors import OstlerError
+from ostler.model import Ended, Notice, Raw, Text
 from ostler.process import tree
 from ostler.settings import load_settings
 from ostler.store import Store
-from ostler.words import Ended, Notice, Raw, Text
 from ostler.work import Ostler
-from work.scripted import Stable, collect, until
+from waiting import PATIENCE, until
+from work.scripted import Stable, collect
 
 
 def fake_cli(stable: Stable, code: str) -> None:
@@ -173,7 +175,7 @@ async def test_the_warden_killed_in_a_turn_ends_that_turn_and_no_other(stable: S
         task = asyncio.create_task(collect(session, "long"))
         await until(lambda: any(isinstance(e, Text) for e in o.events(session.id)))
         turn = o.store.turns(session.id)[0].id
-        os.kill((await o.warden()).pid, signal.SIGKILL)
+        os.kill((await o.warden.get()).pid, signal.SIGKILL)
         await task
         assert (session.last.status, session.last.outcome) == ("error", "crashed")
         await until(lambda: tree.marked(turn) == [])
@@ -218,27 +220,18 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
-def test_a_full_disk_is_a_typed_error_and_no_process_is_left(stable: Stable, tmp_path: Path) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=0700", "none", str(disk)], check=True)
-    try:
-        env = {**stable.env, "OSTLER_HOME": str(disk / "state")}
-        done = subprocess.run(
-            [sys.executable, "-c", SMALL_DISK],
-            check=False,
-            env=env,
-            cwd=stable.folder,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert done.stdout.split()[-1:] == ["store"], (done.stdout, done.stderr[-2000:])
-        launch = stable.script.launches[-1]
-        assert tree.identity(launch.pid) is None
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
+def test_a_full_disk_is_a_typed_error_and_no_process_is_left(stable: Stable, mounted: Callable[[int], Path]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SMALL_DISK],
+        check=False,
+        env={**stable.env, "OSTLER_HOME": str(mounted(1) / "state")},
+        cwd=stable.folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.stdout.split()[-1:] == ["store"], (done.stdout, done.stderr[-2000:])
+    assert tree.identity(stable.script.launches[-1].pid) is None
 
 
 FEW_DESCRIPTORS = """

@@ -4,8 +4,9 @@ import asyncio
 import random
 from pathlib import Path
 
-from server.served import nothing_leaks, serving, until
+from server.served import nothing_leaks, serving
 from server.watching import Watcher
+from waiting import until
 
 MB = 1 << 20
 

@@ -3,12 +3,12 @@
 import asyncio
 import os
 import sys
-import time
 import uuid
 from pathlib import Path
 
 import pytest
 
+import waiting
 from ostler.process import Warden, chunks, tree
 
 # Leaves a daemon (own session, parent gone) that ignores what can be ignored and says its pid to a file.
@@ -104,15 +104,7 @@ def read_until():
 
 @pytest.fixture
 def until():
-    async def until(condition, limit=30):
-        """Waits for a true value of `condition` and returns it."""
-        deadline = time.monotonic() + limit
-        while not (value := condition()):
-            assert time.monotonic() < deadline, "the condition never came true"
-            await asyncio.sleep(0.01)
-        return value
-
-    return until
+    return waiting.until
 
 
 @pytest.fixture

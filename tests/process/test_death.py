@@ -9,9 +9,10 @@ import sys
 
 import pytest
 
+from needs import needs
 from ostler.errors import OstlerError
-from ostler.process import tree
-from ostler.words import Exit
+from ostler.model import Exit
+from ostler.process import Warden, cgroup, tree
 
 OSTLER = """
 import asyncio, os, sys
@@ -115,6 +116,51 @@ async def test_kill_9_of_the_warden_ends_its_children_and_brings_a_new_one(
     assert await process.sweep() == ()
     assert await (await spawn("sh", "-c", "exit 4")).wait() == Exit(code=4)
     assert warden.pid not in (None, first)
+
+
+UNTRACED = """
+import os, sys, time
+if not os.fork():
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    code = "import os, signal, sys, time; signal.signal(15, signal.SIG_IGN); "
+    code += "open(sys.argv[1], 'w').write(f'{os.getpid()}\\\\n'); time.sleep(600)"
+    os.execve(sys.executable, [sys.executable, "-I", "-S", "-c", code, sys.argv[1]], {})
+os.wait()
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("kept_by", [pytest.param("cgroup", marks=needs("cgroup")), "looks"])
+async def test_a_daemon_that_nothing_leads_to_ends_with_a_killed_warden(
+    kept_by, env, mark, tmp_path, until, monkeypatch
+):
+    """A session, a parent and an environment of its own: neither the tree nor the mark shows whose it is."""
+    if kept_by == "looks":
+        monkeypatch.setattr(cgroup, "make", lambda: "")
+    warden = await Warden.start()
+    try:
+        assert bool(warden.cgroup) == (kept_by == "cgroup")
+        path = tmp_path / "pid"
+        argv = [sys.executable, "-I", "-S", "-c", UNTRACED, str(path)]
+        process = await warden.spawn(argv, cwd=str(tmp_path), env=env, mark=mark)
+        await until(lambda: path.exists() and path.read_text().endswith("\n"))
+        daemon = int(path.read_text())
+        member = tree.Member(daemon, tree.identity(daemon))
+        assert tree.mark_of(daemon) is None and tree.children(warden.pid) >= {daemon}
+        if kept_by == "looks":
+            await until(lambda: member in warden.adopted)
+        else:
+            warden.adopted.clear()
+        os.kill(warden.pid, signal.SIGKILL)
+        assert await process.wait() == Exit(signal=9)
+        assert tree.gone(*member)
+        assert await (await warden.spawn(["true"], cwd="/", env=env, mark=mark)).wait() == Exit(code=0)
+    finally:
+        group = warden.cgroup
+        await warden.close()
+    assert not group or not os.path.exists(group)
 
 
 async def test_a_spawn_under_way_when_the_warden_dies_is_crashed(spawn, warden, mark):

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from ostler.errors import OstlerError
+from ostler.model import Exit
 from ostler.process import Warden, raise_fd_limit, tree
-from ostler.words import Exit
 
 TELL = """
 import json, os, sys
@@ -102,7 +102,7 @@ async def refused(spawn, *argv, **options):
 
 async def test_a_missing_program_is_missing(spawn):
     assert await refused(spawn, "no-such-program") == ("missing", "no-such-program is not on PATH")
-    assert await refused(spawn, "/no/such") == ("missing", "/no/such is not there")
+    assert await refused(spawn, "/no/such") == ("missing", "/no/such does not exist")
 
 
 async def test_what_cannot_be_executed_is_missing(spawn, tmp_path, env):

@@ -1,8 +1,8 @@
 import os
 import signal
 
+from ostler.model import Exit
 from ostler.process import Size
-from ostler.words import Exit
 
 
 async def test_the_terminal_has_its_size_and_is_all_three_streams(spawn, read_all):

@@ -19,8 +19,12 @@ _CLONE_NEWNET = 0x40000000
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "core: what a change breaks first; `make test-core` runs these alone")
+    alone_with_loopback()
+
+
+def alone_with_loopback() -> None:
     """As root, this process moves into a network namespace that has only loopback."""
-    config.addinivalue_line("markers", "agent(name): runs that real CLI")
     if os.geteuid() == 0 and ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET) == 0:
         _bring_up_loopback()
 
@@ -50,9 +54,10 @@ def yard(agent: str, request: pytest.FixtureRequest) -> Iterator[Yard]:
     with ScriptedModel(scenario="text") as model:
         yield Yard(agent, base, model, permissive)
     shutil.rmtree(base, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        # codex's sandbox leaves this empty mount point, which would make of all of /tmp one project.
-        Path("/tmp/.git").rmdir()
+    # codex's sandbox leaves these empty mount points, which would make one project of all of /tmp, with settings.
+    for name in (".git", ".codex", ".agents"):
+        with contextlib.suppress(OSError):
+            Path("/tmp", name).rmdir()
 
 
 @pytest.fixture

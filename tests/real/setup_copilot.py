@@ -1,6 +1,7 @@
 """A user's set-up of copilot that talks to the scripted model."""
 
 import json
+import os
 from pathlib import Path
 
 QUIRKS = {"prompt_bytes": 1 << 20, "deltas": True, "schema": "extracted"}
@@ -9,6 +10,11 @@ COMMANDS = ["bash", "cat", "echo", "ls", "sh", "sleep", "touch"]
 
 
 def setup(home: Path, folder: Path, url: str, permissive: bool) -> dict[str, str]:
+    # It unpacks 235 MB of itself into each new home: once is enough.
+    unpacked = Path(os.environ["OSTLER_TEST_CLIS"], "copilot-unpacked")
+    unpacked.mkdir(exist_ok=True)
+    (home / ".cache").mkdir()
+    (home / ".cache" / "copilot").symlink_to(unpacked)
     if permissive:
         _allow_all(home / ".copilot", folder)
     return {
@@ -17,6 +23,7 @@ def setup(home: Path, folder: Path, url: str, permissive: bool) -> dict[str, str
         "COPILOT_PROVIDER_MAX_PROMPT_TOKENS": "2000000",
         "COPILOT_MODEL": "fake-model",
         "COPILOT_OFFLINE": "true",
+        "OSTLER_TUI_START": "180",  # it begins with an animation, which takes long where the machine is busy
         **({"COPILOT_ALLOW_ALL": "true"} if permissive else {}),
     }
 

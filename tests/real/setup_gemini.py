@@ -4,7 +4,13 @@ import json
 from pathlib import Path
 
 # gemini reads the file that `@name` finds, wherever it stands in a prompt; only a backslash prevents it.
-QUIRKS = {"prompt_bytes": 1 << 20, "deltas": True, "schema": "extracted", "sent_as": {"@README.md": "\\@README.md"}}
+QUIRKS = {
+    "prompt_bytes": 1 << 20,
+    "deltas": True,
+    "schema": "extracted",
+    "sends_files": True,
+    "sent_as": {"@README.md": "\\@README.md"},
+}
 
 SETTINGS = {
     "security": {"auth": {"selectedType": "gemini-api-key"}},

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-QUIRKS = {"prompt_bytes": 1 << 20, "deltas": False, "schema": "extracted"}
+QUIRKS = {"prompt_bytes": 1 << 20, "deltas": False, "schema": "extracted", "sends_files": True}
 
 SCHEMA = {"$schema": "https://opencode.ai/config.json"}  # opencode itself writes it into a file without
 ALLOW_ALL = SCHEMA | {
@@ -21,4 +21,4 @@ def setup(home: Path, folder: Path, url: str, permissive: bool) -> dict[str, str
     path.write_text(json.dumps(config | (ALLOW_ALL if permissive else {})))
     if permissive:
         (folder / "opencode.json").write_text(json.dumps(ALLOW_ALL))
-    return {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+    return {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1", "OSTLER_LOOSE": "opencode"}

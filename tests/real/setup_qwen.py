@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 # qwen counts a token for every four bytes and refuses what its model's window does not hold. It reads the
-# file that `@name` finds; only a backslash prevents it. It retries a 500 for 80 s and says nothing of it.
+# file that `@name` finds; only a backslash prevents it. It retries a 500 for 80 s, however short the
+# server asks it to wait; a 503 as it is told.
 QUIRKS = {
     "prompt_bytes": 400_000,
     "deltas": True,
@@ -12,7 +13,7 @@ QUIRKS = {
     "shell_tool": "run_shell_command",
     "write_tool": "write_file",
     "sent_as": {"@README.md": "\\@README.md"},
-    "silent_retry_s": 150.0,
+    "server_error": 503,
 }
 
 

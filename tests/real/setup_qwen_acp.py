@@ -5,7 +5,7 @@ from pathlib import Path
 from real.settings_acp import named
 from real.yard import setup_of
 
-QUIRKS: dict[str, object] = {}
+QUIRKS: dict[str, object] = {"server_error": setup_of("qwen").QUIRKS["server_error"]}
 
 
 def setup(home: Path, folder: Path, url: str, permissive: bool) -> dict[str, str]:

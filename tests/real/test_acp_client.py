@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from acp_peer import Schema
-from ostler.words import Asked, Attachment, McpServer, Thought, ThoughtDelta, ToolEnded
+from ostler.model import Asked, Attachment, McpServer, Thought, ThoughtDelta, ToolEnded
 from real.yard import PIXEL
+from waiting import until
 from work.acp_yard import AcpYard, frames, overheard, pid_of, turn
-from work.scripted import until
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("acpx")]
 

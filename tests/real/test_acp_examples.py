@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ostler.words import Answered, Asked, TextDelta, ToolEnded
+from ostler.model import Answered, Asked, TextDelta, ToolEnded
+from waiting import until
 from work.acp_yard import AcpYard, pid_of, turn
-from work.scripted import until
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("acpx")]
 READ = "I'll help you with that. Let me start by reading some files to understand the current situation."

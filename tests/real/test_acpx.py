@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 
 from acp_peer import Frame, Peer, Schema, choose, environ_of, peer_of
 from real.yard import Yard
+from waiting import wait_until
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("acpx")]
 
@@ -72,6 +72,7 @@ def acpx(folder: Path) -> Iterator[Acpx]:
     acpx("sessions", "close")  # its queue owner, and our process with it
 
 
+@pytest.mark.core
 def test_exec_and_every_frame_of_it(acpx: Acpx, schema: Schema) -> None:
     code, said = acpx("--format", "json", "exec", "[[think:Hm]][[run:echo out]][[stream:hello there]]")
     assert code == 0, said
@@ -105,8 +106,7 @@ def test_a_session_goes_on_in_other_processes_and_is_cancelled_from_one(acpx: Ac
     session = said.split()[-1]
     assert acpx("[[say:first]]")[0] == 0
     running = acpx.start("[[say:begun]][[never_end]]")
-    while listed(acpx, session)["state"] != "busy":
-        time.sleep(0.1)
+    wait_until(lambda: listed(acpx, session)["state"] == "busy")
     code, said = acpx("cancel")
     assert code == 0, said
     said, _ = running.communicate(timeout=120)

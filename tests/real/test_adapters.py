@@ -3,7 +3,7 @@
 import pytest
 
 from ostler.errors import OstlerError
-from ostler.words import Answered, Asked, TerminalClosed, TerminalOpened, ToolEnded
+from ostler.model import Answered, Asked, TerminalClosed, TerminalOpened, ToolEnded
 from real.settings_acp import named
 from real.test_dialog_access import turn
 from real.yard import Yard
@@ -28,6 +28,28 @@ async def test_a_command_shows_as_a_terminal(yard: Yard) -> None:
         row = o.terminals.get(opened.terminal)
         assert (row.source, row.typing, row.state) == ("acp", False, "ended")
         assert "one\ntwo" in await o.terminals.text(row.id)
+
+
+@CLAUDE
+async def test_a_system_prompt_can_stand_for_its_own(yard: Yard) -> None:
+    own, given = "authorized security testing", "Answer like an ostler of the Golden Lion"
+    async with yard.ostler() as o:
+        live = await yard.session(o, access="read", system=given, system_mode="replace")
+        assert (await turn(o, live, "hello"))[0].ok
+        await o.dialogs.close(live.id)
+        assert (await turn(o, live, "go on"))[0].ok  # by another process, in the same conversation
+    for prompt in ("hello", "go on"):
+        # It also asks for a title, with a system prompt that is nobody's business.
+        told = [x.system for x in yard.model.asked if prompt in x.user and given in x.system]
+        assert told and not any(own in system for system in told)
+
+
+@CODEX
+async def test_codex_acp_keeps_its_own_system_prompt(yard: Yard) -> None:
+    async with yard.ostler() as o:
+        live = await yard.session(o, access="full", system="Be brief.", system_mode="replace")
+        with pytest.raises(OstlerError, match="cannot be replaced"):
+            await turn(o, live, "hello")
 
 
 @CLAUDE

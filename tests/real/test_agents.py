@@ -10,10 +10,12 @@ import pytest
 
 from ostler.agents import AGENTS as AGENTS_BY_NAME
 from ostler.errors import OstlerError
+from ostler.model import Ended, Limits, Text, TextDelta, ToolEnded, ToolStarted
 from ostler.process import tree
 from ostler.testing.answers import FINAL
-from ostler.words import Ended, Limits, Text, TextDelta, ToolEnded, ToolStarted
-from real.yard import AGENTS, Yard, until
+from ostler.work import LiveSession
+from real.yard import AGENTS, PIXEL, Yard
+from waiting import until
 
 pytestmark = [pytest.mark.parametrize("agent", AGENTS), pytest.mark.timeout(240)]
 
@@ -25,6 +27,7 @@ SCHEMA = {
 }
 
 
+@pytest.mark.core
 async def test_a_turn_with_a_tool_call(yard: Yard) -> None:
     envelope, events = await yard.turn("[[shell:echo from-the-tool > made.txt]]", access="full")
     assert (envelope.status, envelope.outcome, envelope.error) == ("ok", "done", None)
@@ -44,60 +47,75 @@ async def test_a_turn_with_a_tool_call(yard: Yard) -> None:
     assert [e.text for e in events if isinstance(e, Text)][-1] == FINAL
 
 
-async def test_resume_in_another_process_carries_the_conversation(yard: Yard) -> None:
+async def test_a_conversation_goes_on_in_another_process_in_a_fork_and_after_it_was_adopted(yard: Yard) -> None:
     async with yard.ostler() as o:
         first = await yard.session(o)
-        async for _ in first.run("remember the word palomino"):
-            pass
+        await _collect(first, "remember the word palomino")
         assert first.last and first.last.ok, first.last
-    yard.model.requests.clear()
     async with yard.ostler() as o:
         second = await o.session(session=first.id)
-        async for _ in second.run("which word was it?"):
-            pass
-    assert second.last and second.last.ok, second.last
-    assert second.last.agent_session == first.last.agent_session
-    assert any("palomino" in x.text and "which word was it?" in x.text for x in yard.model.asked)
+        await _asked_again(yard, second)
+        assert second.last and second.last.agent_session == first.last.agent_session
+        if AGENTS_BY_NAME[yard.agent].forks:
+            fork = await second.fork()
+            await _asked_again(yard, fork)
+            assert fork.row.agent_session not in (None, first.last.agent_session)
+            await o.store.remove_session(fork.id)
+        else:
+            with pytest.raises(OstlerError) as caught:
+                await second.fork()
+            assert caught.value.kind == "unsupported"
+        await o.store.remove_session(first.id)
+        adopted = {row.agent_session: row for row in await o.adopt(yard.agent)}
+        row = adopted[first.last.agent_session]
+        assert row.folder == str(yard.folder)
+        assert "palomino" in row.title or not AGENTS_BY_NAME[yard.agent].conversations  # the model names it
+        await _asked_again(yard, await o.session(session=row.id))
 
 
-async def test_a_conversation_that_the_cli_keeps_is_adopted(yard: Yard) -> None:
+async def test_conversations_are_found_where_a_variable_points(yard: Yard) -> None:
+    agent, elsewhere = AGENTS_BY_NAME[yard.agent], yard.home.parent / "elsewhere"
+    variable, stands_for = next(iter(agent.homes.items()))
+    usual = stands_for or agent.conversations[0].partition("/")[0]
+    (yard.home / usual).mkdir(parents=True, exist_ok=True)
+    (elsewhere / usual).parent.mkdir(parents=True)
+    (yard.home / usual).rename(elsewhere / usual)
+    yard.env[variable] = str(elsewhere / stands_for)
     async with yard.ostler() as o:
         first = await yard.session(o)
         await _collect(first, "remember the word palomino")
         assert first.last and first.last.ok, first.last
         await o.store.remove_session(first.id)
-        adopted = await o.adopt(yard.agent)
-        assert [(row.agent_session, row.folder) for row in adopted] == [(first.last.agent_session, str(yard.folder))]
-        assert "palomino" in adopted[0].title or not AGENTS_BY_NAME[yard.agent].conversations  # the model names it
-        yard.model.requests.clear()
-        again = await o.session(session=adopted[0].id)
-        await _collect(again, "which word was it?")
-        assert again.last and again.last.ok, again.last
+        (row,) = await o.adopt(yard.agent)
+        assert row.agent_session == first.last.agent_session
+        await _asked_again(yard, await o.session(session=row.id))
+
+
+async def _asked_again(yard: Yard, session: LiveSession) -> None:
+    """A turn whose model is told what was said before."""
+    yard.model.requests.clear()
+    await _collect(session, "which word was it?")
+    assert session.last and session.last.ok, session.last
     assert any("palomino" in x.text and "which word was it?" in x.text for x in yard.model.asked)
 
 
-async def test_a_fork_begins_as_a_copy_under_a_new_id(yard: Yard) -> None:
-    async with yard.ostler() as o:
-        first = await yard.session(o)
-        await _collect(first, "remember the word palomino")
-        assert first.last and first.last.ok, first.last
-        if not AGENTS_BY_NAME[yard.agent].forks:
-            with pytest.raises(OstlerError) as caught:
-                await first.fork()
-            assert caught.value.kind == "unsupported"
-            return
-        yard.model.requests.clear()
-        fork = await first.fork()
-        await _collect(fork, "which word was it?")
-        assert fork.last and fork.last.ok, fork.last
-        assert fork.row.agent_session not in (None, first.row.agent_session)
-    assert any("palomino" in x.text and "which word was it?" in x.text for x in yard.model.asked)
-
-
-async def test_the_system_prompt_reaches_the_model(yard: Yard) -> None:
-    envelope, _ = await yard.turn("hello", system="Answer like an ostler of the Golden Lion")
+async def test_the_system_prompt_and_attached_files_reach_the_model_and_text_streams(yard: Yard) -> None:
+    """Files by their content where the CLI takes them, else by their path."""
+    notes, picture = yard.folder / "my notes.txt", yard.folder / "dot.png"
+    notes.write_text("the horse is called Bucephalus\n")
+    picture.write_bytes(PIXEL)
+    envelope, events = await yard.turn(
+        "which horse?",
+        system="Answer like an ostler of the Golden Lion",
+        attachments=[str(notes), str(picture)],
+    )
     assert envelope.ok, envelope
     assert any("an ostler of the Golden Lion" in x.text for x in yard.model.asked)
+    wanted = "Bucephalus" if yard.quirks.get("sends_files") else "my notes.txt"
+    assert any(wanted in x.text for x in yard.model.asked), [x.user for x in yard.model.asked]
+    deltas = "".join(e.text for e in events if isinstance(e, TextDelta))
+    assert envelope.text == FINAL
+    assert deltas == (FINAL if yard.quirks["deltas"] else "")
 
 
 async def test_a_schema_gives_a_validated_object(yard: Yard) -> None:
@@ -120,10 +138,8 @@ async def test_an_answer_that_never_fits_the_schema_is_invalid_output(yard: Yard
 
 @pytest.mark.parametrize(("status", "kind"), [(401, "unauthenticated"), (429, "limited"), (500, "overloaded")])
 async def test_errors_of_the_model_have_their_kind(yard: Yard, status: int, kind: str) -> None:
-    yard.model.scenario = f"error:{status}"
-    envelope, _ = await yard.turn(
-        "hello", limits=Limits(retry=8.0, first_record=30.0, idle=yard.quirks.get("silent_retry_s", 30.0))
-    )
+    yard.model.scenario = f"error:{yard.server_error if status == 500 else status}"
+    envelope, _ = await yard.turn("hello", limits=Limits(retry=8.0, first_record=30.0, idle=30.0))
     assert envelope.status == "error"
     assert envelope.error and envelope.error.kind == kind, envelope
 
@@ -138,7 +154,7 @@ async def test_cancel_leaves_nothing_running(yard: Yard, when: str) -> None:
             await until(lambda: any(x.held for x in yard.model.requests))
         else:
             await until((yard.folder / "began").exists)
-        assert tree.marked(live._running.turn.id)
+        assert tree.marked(o.store.next_turn(live.id))
         await live.cancel()
         events = await task
     assert live.last and (live.last.outcome, live.last.error and live.last.error.kind) == ("cancelled", "cancelled")
@@ -162,12 +178,13 @@ async def test_prompts_are_literal(yard: Yard, prompt: str) -> None:
     assert envelope.ok, envelope
     assert yard.model.asked, "no request reached the model"
     wanted = yard.quirks.get("sent_as", {}).get(prompt, prompt)
-    users = [x.user.removeprefix("\n") for x in yard.model.asked]
-    assert any(user == wanted or user.endswith("\n" + wanted) for user in users), users
+    users = [x.user for x in yard.model.asked]
+    assert any(wanted in user.split("\n") for user in users), users  # copilot puts words of its own around it
     assert all("# A project" not in x.text for x in yard.model.asked)
 
 
 @pytest.mark.parametrize("tool", ["write", "shell"])
+@pytest.mark.core
 async def test_read_refuses_a_write_where_the_users_settings_allow_all(yard: Yard, permissive: bool, tool: str) -> None:
     prompt = "[[write:app.py]]" if tool == "write" else "[[shell:echo x > app.py]]"
     before = _listing(yard.folder)
@@ -184,13 +201,13 @@ async def test_write_allows_an_edit_in_the_folder(yard: Yard) -> None:
 
 
 async def test_sigkill_of_ostler_leaves_no_process(yard: Yard) -> None:
-    process = yard.cli("run", yard.agent, "[[shell:touch began; sleep 61.5]]", "--access", "full", "--json")
+    sleep = f"sleep 61.{os.getpid()}"  # another worker may run this test with another agent
+    process = yard.cli("run", yard.agent, f"[[shell:touch began; {sleep}]]", "--access", "full", "--json")
     try:
         await until((yard.folder / "began").exists)
         os.kill(process.pid, signal.SIGKILL)
         await asyncio.to_thread(process.wait)
-        await until(lambda: not _alive("sleep 61.5"), 10)
-        assert _alive(str(yard.home)) == []
+        await until(lambda: not _alive(sleep) and not _alive(str(yard.home)))
     finally:
         process.kill()
         process.communicate()
@@ -198,13 +215,6 @@ async def test_sigkill_of_ostler_leaves_no_process(yard: Yard) -> None:
         assert [row.state for row in o.sessions()] == ["idle"]
         turn = o.store.turns(o.sessions()[0].id)[0]
         assert turn.envelope and (turn.envelope.outcome, turn.envelope.status) == ("crashed", "error")
-
-
-async def test_text_streams_where_the_agent_streams(yard: Yard) -> None:
-    envelope, events = await yard.turn("hello")
-    deltas = "".join(e.text for e in events if isinstance(e, TextDelta))
-    assert envelope.text == FINAL
-    assert deltas == (FINAL if yard.quirks["deltas"] else "")
 
 
 async def _collect(live, prompt):
@@ -231,3 +241,17 @@ def _alive(text: str) -> list[str]:
         if text in line and state != "Z" and int(pid) != os.getpid():
             found.append(line)
     return found
+
+
+async def test_the_doctor_asks_it_online(yard: Yard) -> None:
+    async with yard.ostler() as o:
+        (well,) = await o.doctor([yard.agent], online=True)
+        assert well.online is not None and well.online.ok, well
+        assert well.login == "yes" and well.login_command
+        assert well.sandbox in ("", "works"), well
+        assert any("Answer with the single word ok" in x.text for x in yard.model.asked)
+        yard.model.scenario = "error:401"
+        (void,) = await o.doctor([yard.agent], online=True)
+        assert void.online is not None and not void.online.ok, void
+        assert void.login == "no" and void.online.text.startswith("unauthenticated: "), void
+        assert o.sessions() == []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ostler.words import Answered
+from ostler.model import Answered
 from real.test_dialog_access import turn
 from real.yard import Yard
 

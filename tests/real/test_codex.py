@@ -2,7 +2,7 @@
 
 import pytest
 
-from ostler.words import ToolEnded
+from ostler.model import ToolEnded
 from real.yard import Yard
 
 PATCH = """*** Begin Patch

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ostler.words import Answered, Asked, Attachment, Notice, ThoughtDelta, ToolEnded
-from ostler.work.asks import Answer
-from real.yard import Yard, until
+from ostler.model import Answered, Asked, Attachment, Notice, ThoughtDelta, ToolEnded
+from ostler.work.dialogs.asks import AskAnswer
+from real.yard import Yard
+from waiting import until
 
 pytestmark = [pytest.mark.parametrize("agent", ["codex"]), pytest.mark.timeout(240)]
 
@@ -32,7 +33,7 @@ async def turn(o, live, prompt, option="allow", **options):
     async for event in live.run(prompt, transport="dialog", **options):
         events.append(event)
         if isinstance(event, Asked) and event.id in {ask.id for ask in o.open_asks(event.turn)}:
-            await o.answer(live.id, Answer(ask=event.id, option=option, by="a person"))
+            await o.answer(live.id, AskAnswer(ask=event.id, option=option, by="a person"))
     return live.last, events
 
 
@@ -198,7 +199,7 @@ async def test_an_interrupt_ends_a_command_in_the_sandbox(yard: Yard) -> None:
         live = await yard.session(o, access="write")
         async for event in live.run(f"[[shell:touch began; {mark}]]", transport="dialog"):
             if isinstance(event, Asked):
-                await o.answer(live.id, Answer(ask=event.id, option="allow"))
+                await o.answer(live.id, AskAnswer(ask=event.id, option="allow"))
                 await until((yard.folder / "began").exists)
                 await o.cancel(live.id)
         assert live.last.outcome == "cancelled"

@@ -4,11 +4,12 @@ import base64
 
 import pytest
 
+from needs import is_met
 from ostler.errors import OstlerError
+from ostler.model import Answered, AnyEvent, Asked, Attachment, Ended, Envelope, Text, ToolEnded, ToolStarted
 from ostler.testing.answers import FINAL
-from ostler.words import Answered, AnyEvent, Asked, Attachment, Ended, Envelope, Text, ToolEnded, ToolStarted
 from ostler.work import LiveSession, Ostler
-from ostler.work.asks import Answer
+from ostler.work.dialogs.asks import AskAnswer
 from real.yard import PIXEL, Yard
 
 AGENTS = ("gemini", "qwen", "opencode", "copilot", "gemini-acp", "qwen-acp")
@@ -23,7 +24,7 @@ async def turn(
     async for event in live.run(prompt, transport="dialog", **more):  # type: ignore[arg-type]
         events.append(event)
         if isinstance(event, Asked) and event.id in {ask.id for ask in o.open_asks(event.turn)}:
-            await o.answer(live.id, Answer(ask=event.id, option=option, by="a person"))
+            await o.answer(live.id, AskAnswer(ask=event.id, option=option, by="a person"))
     assert live.last is not None and [type(e) for e in events].count(Ended) == 1
     return live.last, events
 
@@ -52,11 +53,14 @@ async def test_write_asks_for_an_edit_and_keeps_to_the_folder(yard: Yard) -> Non
         assert [file.path for file in asked.files] == [str(yard.folder / "app.py")]
         assert [(e.option, e.by) for e in events if isinstance(e, Answered)] == [("allow_once", "a person")]
         assert [e.ok for e in events if isinstance(e, ToolEnded)] == [True]
-        for prompt in ("[[shell:echo x > shell.txt]]", f"[[write:{outside}]]"):
-            envelope, events = await turn(o, live, prompt)
-            assert [e.by for e in events if isinstance(e, Answered) and e.by == "a person"] == [], events
+        envelope, events = await turn(o, live, f"[[write:{outside}]]")
+        assert [e.by for e in events if isinstance(e, Answered) and e.by == "a person"] == [], events
+        # Without a wall it has no shell; behind one a person may say yes, and the kernel still says no.
+        envelope, events = await turn(o, live, "[[shell:echo x > shell.txt; echo x > link/outside.txt]]")
+        by = {e.by for e in events if isinstance(e, Answered)}
+        assert by == {"a person"} if is_met("landlock") else "a person" not in by, events
         await turn(o, live, f"[[write:{yard.folder}/link/outside.txt]]", "always")
-    assert not (yard.folder / "shell.txt").exists() and not outside.exists()
+    assert (yard.folder / "shell.txt").exists() is is_met("landlock") and not outside.exists()
 
 
 async def test_always_lasts_for_the_session_and_a_no_is_told(yard: Yard) -> None:

@@ -7,11 +7,12 @@ import signal
 import pytest
 
 from ostler.errors import OstlerError
+from ostler.model import Answered, Asked, Ended, Text, ToolEnded
 from ostler.process import tree
 from ostler.testing.answers import FINAL
-from ostler.words import Answered, Asked, Ended, Text, ToolEnded
-from ostler.work.asks import Answer
-from real.yard import Yard, until
+from ostler.work.dialogs.asks import AskAnswer
+from real.yard import Yard
+from waiting import until
 
 ACP = ("claude-agent-acp", "codex-acp", "qwen-acp")  # by command lines of the settings
 DIALOGS = ("claude", "codex", "gemini", "qwen", "opencode", "copilot", *ACP)
@@ -30,10 +31,11 @@ async def asked_turn(o, live, prompt, option, **options):
     async for event in live.run(prompt, transport="dialog", **options):
         events.append(event)
         if isinstance(event, Asked):
-            await o.answer(live.id, Answer(ask=event.id, option=option, by="a person"))
+            await o.answer(live.id, AskAnswer(ask=event.id, option=option, by="a person"))
     return live.last, events
 
 
+@pytest.mark.core
 async def test_three_turns_in_one_process(yard: Yard) -> None:
     async with yard.ostler() as o:
         live = await yard.session(o)
@@ -48,6 +50,7 @@ async def test_three_turns_in_one_process(yard: Yard) -> None:
     assert not any(map(tree.identity, pids))
 
 
+@pytest.mark.core
 async def test_an_ask_allowed_and_one_denied(yard: Yard) -> None:
     async with yard.ostler() as o:
         live = await yard.session(o, access="full")
@@ -89,7 +92,7 @@ async def test_interrupt_while_it_asks(yard: Yard) -> None:
                 await o.cancel(live.id)
         assert live.last.outcome == "cancelled"
         with pytest.raises(OstlerError) as refused:
-            await o.answer(live.last.turn, Answer(ask=late, option="allow"))
+            await o.answer(live.last.turn, AskAnswer(ask=late, option="allow"))
         assert refused.value.kind == "not_found"
         assert not (yard.folder / "never.txt").exists()
         envelope, _ = await turn(live, "go on")
@@ -114,11 +117,14 @@ async def test_killed_in_a_turn_then_resumed(yard: Yard) -> None:
         assert any("palomino" in x.text and "which word was it?" in x.text for x in yard.model.asked)
 
 
-async def test_a_refused_key(yard: Yard) -> None:
+@pytest.mark.parametrize(("status", "kind"), [(401, "unauthenticated"), (429, "limited"), (500, "overloaded")])
+async def test_an_error_of_the_model_server_is_told_and_no_success(yard: Yard, status: int, kind: str) -> None:
     async with yard.ostler() as o:
         live = await yard.session(o)
-        envelope, _ = await turn(live, "[[error:401]]")
-        assert (envelope.status, envelope.error.kind) == ("error", "unauthenticated"), envelope
+        envelope, events = await turn(live, f"[[error:{yard.server_error if status == 500 else status}]]")
+        assert (envelope.status, envelope.error and envelope.error.kind) == ("error", kind), envelope
+        if yard.agent == "codex-acp":  # some others say it as well, and tell it as an error all the same
+            assert not [event for event in events if isinstance(event, Text)]
 
 
 def tree_has(command: str) -> bool:
@@ -130,3 +136,20 @@ def tree_has(command: str) -> bool:
         except OSError:
             continue
     return False
+
+
+async def test_a_daemon_is_named_and_ended_with_its_turn(yard: Yard, agent: str) -> None:
+    """A command left in the background, in a session of its own: nothing of it outlives the turn, the dialog does."""
+    mark = f"tail -s 97{os.getpid()} -f /dev/null"
+    async with yard.ostler() as o:
+        live = await yard.session(o, access="full")
+        command = f"nohup setsid {mark} >/dev/null 2>&1 </dev/null & sleep 0.5; echo left"
+        first, _ = await asked_turn(o, live, f"[[shell:{command}]]", "allow")
+        assert first.ok, first
+        process = o.dialogs._live[live.id].dialog.process
+        assert not tree_has(mark)
+        named = [each.split(" ", 1)[1] for each in first.leaked]
+        assert named == [mark] or (named, agent) == ([], "codex-acp")  # which ends it by itself
+        second, _ = await turn(live, "go on")
+        assert (second.ok, second.leaked) == (True, ()), second
+        assert o.dialogs._live[live.id].dialog.process is process and process.exit is None

@@ -1,5 +1,6 @@
 """MCP servers that go with turns: a real server, by each real CLI, against the scripted model."""
 
+import json
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -8,9 +9,9 @@ import pytest
 
 import mcp_server
 from ostler.errors import OstlerError
-from ostler.words import Answered, AnyEvent, Asked, McpServer, ToolEnded
+from ostler.model import Answered, AnyEvent, Asked, McpServer, ToolEnded
 from ostler.work import LiveSession, Ostler
-from ostler.work.asks import Answer
+from ostler.work.dialogs.asks import AskAnswer
 from real.yard import Yard
 
 pytestmark = pytest.mark.timeout(240)
@@ -43,7 +44,7 @@ async def shout(
         async for event in live.run(prompt, mcp=[server], model=MODELS.get(yard.agent), **options):
             events.append(event)
             if isinstance(event, Asked):
-                await o.answer(live.id, Answer(ask=event.id, option=option, by="a person"))
+                await o.answer(live.id, AskAnswer(ask=event.id, option=option, by="a person"))
         said = " ".join(e.output for e in events if isinstance(e, ToolEnded))
         if said and not any(word in said for word in ("does not exist", "No such tool", "not found", "unsupported")):
             break
@@ -83,7 +84,7 @@ async def test_a_server_elsewhere(yard: Yard, address: str, transport: Any) -> N
     async with yard.ostler() as o:
         live = await yard.session(o, access="full")
         if (yard.agent, transport) == ("codex", "sse"):
-            with pytest.raises(OstlerError, match="codex takes no MCP server by sse"):
+            with pytest.raises(OstlerError, match="codex does not support MCP servers over sse"):
                 await shout(yard, o, live, server, transport="dialog")
             return
         assert outputs(await shout(yard, o, live, server, transport="dialog")) == [(True, "[redacted] HEY")]
@@ -91,6 +92,7 @@ async def test_a_server_elsewhere(yard: Yard, address: str, transport: Any) -> N
 
 
 @pytest.mark.parametrize("agent", [*TOOLS])
+@pytest.mark.core
 async def test_a_server_in_a_turn_of_its_own(yard: Yard) -> None:
     async with yard.ostler() as o:
         live = await yard.session(o, access="full")
@@ -116,3 +118,24 @@ async def test_always_lasts_for_the_session_alone(yard: Yard) -> None:
         events = await shout(yard, o, live, SHOUTER, "deny", transport="dialog")
         assert outputs(events) == [(True, "[redacted] HEY")] and not any(isinstance(e, Asked) for e in events)
     assert config.read_text() == before
+
+
+@pytest.mark.parametrize("agent", ["claude"])
+async def test_an_agent_delegates_to_another(yard: Yard) -> None:
+    state = yard.env["OSTLER_HOME"]
+    args = ("-m", "ostler", "mcp", "--access", "write")
+    server = McpServer(name="ostler", command=sys.executable, args=args, env={"OSTLER_HOME": state})
+    wanted = {"agent": "claude", "prompt": "hello below", "access": "read", "seconds": 120}
+    async with yard.ostler() as o:
+        live = await yard.session(o, access="full")
+        for _ in range(SOME):
+            events = [e async for e in live.run(f"[[tool:mcp__ostler__start_turn:{json.dumps(wanted)}]]", mcp=[server])]
+            if "No such tool" not in str(outputs(events)):
+                break
+        ((ok, output),) = outputs(events)
+        told = json.loads(output)
+        assert ok and (told["state"], told["envelope"]["status"]) == ("ended", "ok"), output
+        assert live.last is not None
+        (below,) = o.store.turns_asked_by(live.last.turn)
+        assert (below.id, below.turn.depth, below.turn.access) == (told["turn"], 1, "read")
+    assert any("hello below" in asked.text and "[[tool" not in asked.text for asked in yard.model.asked)

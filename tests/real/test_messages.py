@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ostler.words import Attachment, ToolEnded, ToolStarted
+from ostler.model import Attachment, ToolEnded, ToolStarted
 from real.yard import Yard
 
 pytestmark = pytest.mark.timeout(240)
@@ -54,6 +54,7 @@ async def test_what_was_refused_is_said_with_the_access_that_allows_it(yard: Yar
     name, input = (yard.quirks["write_tool"], {"file_path": f"{yard.folder}/app.py", "content": "x"})
     if access == "write":
         name, input = (yard.quirks["shell_tool"], {"command": "touch app.py", "is_background": False})
+        yard.env["OSTLER_WALLS"] = "off"  # behind one they have a shell
         if yard.agent == "claude":
             yard.env["PATH"] = without("bwrap", yard.env["PATH"], yard.home / "bin")
     envelope, events = await yard.turn(f"[[tool:{name}:{json.dumps(input)}]]", access=access)

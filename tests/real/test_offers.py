@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from ostler.errors import OstlerError
-from ostler.words import Answered, AnyEvent, Asked, Envelope, Offered
+from ostler.model import Answered, AnyEvent, Asked, Envelope, Offered
 from ostler.work import LiveSession, Ostler
-from ostler.work.asks import Answer
-from real.yard import Yard, until
+from ostler.work.dialogs.asks import AskAnswer
+from real.yard import Yard
+from waiting import until
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -19,7 +20,7 @@ async def turn(o: Ostler, live: LiveSession, prompt: str, **options: Any) -> tup
     async for event in live.run(prompt, transport="dialog", **options):
         events.append(event)
         if isinstance(event, Asked) and event.id in {ask.id for ask in o.open_asks(event.turn)}:
-            await o.answer(live.id, Answer(ask=event.id, option="allow", by="a person"))
+            await o.answer(live.id, AskAnswer(ask=event.id, option="allow", by="a person"))
     assert live.last is not None
     return live.last, events
 
@@ -104,8 +105,9 @@ async def test_a_command_that_allows_everything_ends_the_dialog(yard: Yard) -> N
         else:
             assert envelope.error is not None
             assert (envelope.error.kind, envelope.error.hint != "") == ("denied", True)
-        _, events = await turn(o, live, "[[shell:echo x > made.txt]]")
-        assert pid_of(o, live) != pid and not (yard.folder / "made.txt").exists()
+        outside = yard.home / "made.txt"
+        await turn(o, live, f"[[shell:echo x > {outside}]]")
+        assert pid_of(o, live) != pid and not outside.exists()
 
 
 @pytest.mark.parametrize("agent", ["codex"])

@@ -1,6 +1,5 @@
 """A place to run one real CLI in: a HOME, a folder, a scripted model, and the environment that joins them."""
 
-import asyncio
 import base64
 import contextlib
 import importlib.util
@@ -13,11 +12,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ostler.model import AnyEvent, Envelope
 from ostler.process import tree
-from ostler.settings import load_settings
+from ostler.settings import load_settings, recorded_answers, trust_file
 from ostler.testing.model import ScriptedModel
-from ostler.words import AnyEvent, Envelope
 from ostler.work import LiveSession, Ostler
+from ostler.work.known_agents import agents_of
+from ostler.work.project_config import read_project_config, remember_answer
 
 PIXEL = base64.b64decode(  # a PNG
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -60,6 +61,25 @@ class Yard:
             **setup.setup(self.home, self.folder, model.url, permissive),
         }
 
+        if permissive:
+            self.trust()  # what the folder allows counts: an access must hold all the same
+
+    def trust(self) -> None:
+        """The user trusts all that the folder brings for the agent, as it is now."""
+        settings = load_settings(folder=str(self.folder), environ=self.env).settings
+        agent, list_file = agents_of(settings)[self.agent], trust_file(self.env)
+        remember_answer(
+            read_project_config(str(self.folder), agent, str(self.home), recorded_answers(list_file)),
+            agent,
+            list_file,
+            True,
+        )
+
+    @property
+    def server_error(self) -> int:
+        """The status of a model server that is down, which the CLI does not retry for minutes."""
+        return int(self.quirks.get("server_error", 500))
+
     def asking(self, command: str) -> str:
         """A prompt by which the agent wants to run a command that it asks about."""
         tool = self.quirks.get("asks_with")
@@ -101,12 +121,3 @@ class Yard:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-
-
-async def until(condition: Any, seconds: float = 60) -> Any:
-    """Waits for a condition to hold; fails when it never does."""
-    deadline = asyncio.get_running_loop().time() + seconds
-    while not (value := condition()):
-        assert asyncio.get_running_loop().time() < deadline, "it never came true"
-        await asyncio.sleep(0.05)
-    return value

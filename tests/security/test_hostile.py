@@ -3,17 +3,20 @@
 import hashlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ostler.agents import AGENTS
 from ostler.errors import OstlerError
+from ostler.model import Host, Limits, Turn
 from ostler.process import tree
-from ostler.words import Host, Limits, Turn
-from work.scripted import Stable, collect, until
+from waiting import until
+from work.scripted import Stable, collect
 
 CANARY = "sk-canary-8f2d6b1e9a7c4d5f"
 HOSTILE = (
@@ -166,8 +169,7 @@ async def test_a_repository_is_unchanged_by_a_turn_that_does_nothing_and_by_a_ki
     assert _tree_hash(stable.folder) == before
 
 
-async def test_a_file_put_into_the_folder_is_removed_also_when_ostler_is_killed(stable: Stable) -> None:
-    """cursor reads its system prompt from AGENTS.md: ours must not stay, and the user's is never touched."""
+def cursor_that_stays(stable: Stable) -> None:
     agent = stable.home / "bin" / "cursor-agent"
     agent.parent.mkdir()
     flags = " ".join((*AGENTS["cursor"].needs, "--mode", "--force", "--sandbox", "--trust", "--resume", "--model"))
@@ -177,6 +179,11 @@ async def test_a_file_put_into_the_folder_is_removed_also_when_ostler_is_killed(
     )
     agent.chmod(0o755)
     stable.script.env = {"PATH": f"{agent.parent}:{os.environ['PATH']}"}
+
+
+async def test_a_file_put_into_the_folder_is_removed_also_when_ostler_is_killed(stable: Stable) -> None:
+    """cursor reads its system prompt from AGENTS.md: ours must not stay, and the user's is never touched."""
+    cursor_that_stays(stable)
     process = stable.cli("run", "cursor", "go", "--system", "Be kind", "--name", "c", "--json")
     created = stable.folder / "AGENTS.md"
     async with stable.ostler() as o:
@@ -192,3 +199,41 @@ async def test_a_file_put_into_the_folder_is_removed_also_when_ostler_is_killed(
         assert session.last.outcome == "timed_out"
         assert any("AGENTS.md" in getattr(e, "text", "") for e in events)
     assert created.read_text() == "mine\n"
+
+
+async def test_nothing_is_left_after_ostler_and_its_warden_were_killed_at_once(stable: Stable) -> None:
+    """Neither can clean up after the other: the next ostler does, but for what somebody has changed since."""
+    cursor_that_stays(stable)
+    (stable.folder / "other").mkdir()
+    folders = {"c": stable.folder, "d": stable.folder / "other"}
+    argv = ("run", "cursor", "go", "--system", "Be kind", "--access", "full")
+    processes = [stable.cli(*argv, "--name", name, "--folder", str(at)) for name, at in folders.items()]
+    async with stable.ostler() as o:
+        state = Path(o.store.folder)
+        for name, at in folders.items():
+            await until(at.joinpath("AGENTS.md").exists)
+            await until(lambda name=name: o.store.find(name) and o.events(o.find(name).id))  # type: ignore[misc]
+    for process in processes:
+        kill_with_warden(process)
+    stray = state / "run" / "0123456789abcdef.sock"  # of one that was killed before its row was written
+    with socket.socket(socket.AF_UNIX) as end:
+        end.bind(str(stray))
+    os.utime(stray, (1, 1))
+    changed = stable.folder / "other" / "AGENTS.md"
+    changed.write_text(changed.read_text() + "and be brave\n")
+    left = [list(state.glob(pattern)) for pattern in ("sessions/*/*/before", "run/*.sock", "leftovers/*.json")]
+    assert all(left) and (stable.folder / "AGENTS.md").exists()
+    async with stable.ostler() as o:
+        assert [o.store.turns(o.find(name).id)[0].envelope.outcome for name in "cd"] == ["crashed", "crashed"]
+        assert list(state.glob("sessions/*/*/before")) == list(state.glob("leftovers/*")) == []
+        assert [path.stem for path in state.glob("run/*.sock")] == [owner.id for owner in o.store.owners()]
+    assert not (stable.folder / "AGENTS.md").exists()
+    assert changed.read_text() == "Be kindand be brave\n"
+
+
+def kill_with_warden(process: "subprocess.Popen[Any]") -> None:
+    (warden,) = tree.children(process.pid)
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in (warden, process.pid):
+            os.kill(pid, number)
+    process.communicate()

@@ -1,6 +1,5 @@
 """The real application under a real uvicorn on a loopback port, with a scratch Ostler."""
 
-import asyncio
 import contextlib
 import os
 import sys
@@ -12,11 +11,13 @@ import httpx
 import pytest
 
 from ostler.server.app import Site, build
-from ostler.server.door import Door, door_of
+from ostler.server.gateway import OwnAddresses, addresses_of
 from ostler.server.running import Listening, listen, serving
 from ostler.settings import load_settings
-from ostler.terminal.viewing import Rights
+from ostler.terminal.viewer_protocol import Rights
 from ostler.work import Ostler
+from ostler.work.folder_settings import loader
+from waiting import PATIENCE
 
 
 class Yard:
@@ -27,11 +28,11 @@ class Yard:
         self.port = listening.port
         self.url = f"http://127.0.0.1:{self.port}"
         self.ws = f"ws://127.0.0.1:{self.port}"
-        self.people = site.people
+        self.auth = site.auth
         self.client: httpx.AsyncClient
 
     def token(self, rights: Rights = "admin", name: str = "tester", seconds: float = 3600) -> str:
-        return self.people.sign("bearer", rights, name, seconds)
+        return self.auth.sign("bearer", rights, name, seconds)
 
     def bearer(self, rights: Rights = "admin", name: str = "tester") -> dict[str, str]:
         return {"authorization": f"Bearer {self.token(rights, name)}"}
@@ -39,19 +40,26 @@ class Yard:
     def as_(self, rights: Rights | None, **options: Any) -> httpx.AsyncClient:
         """A client with these rights, or with none at all."""
         headers = {**(self.bearer(rights) if rights else {}), **options.pop("headers", {})}
-        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30, trust_env=False, **options)
+        # Nothing here is TLS: without `verify` no certificates are loaded, which takes longer than most requests.
+        return httpx.AsyncClient(
+            base_url=self.url, headers=headers, timeout=PATIENCE, trust_env=False, verify=False, **options
+        )
 
     async def browser(self, rights: Rights = "admin", name: str = "tester") -> httpx.AsyncClient:
         """A client that came by a link, and has a cookie."""
         client = self.as_(None, headers={"origin": self.url})
-        answer = await client.post("/api/login", json={"token": self.people.sign("link", rights, name, 3600)})
+        answer = await client.post("/api/login", json={"token": self.auth.sign("link", rights, name, 3600)})
         assert answer.status_code == 200, answer.text
         return client
 
 
 @contextlib.asynccontextmanager
 async def yard_at(
-    base: Path, *, door: Callable[[Listening], Door] | None = None, env: dict[str, str] | None = None, **options: Any
+    base: Path,
+    *,
+    door: Callable[[Listening], OwnAddresses] | None = None,
+    env: dict[str, str] | None = None,
+    **options: Any,
 ) -> AsyncIterator[Yard]:
     """`options` go to `build`; `env` into the environment of the scratch Ostler."""
     home, folder = base / "home", base / "project"
@@ -68,8 +76,8 @@ async def yard_at(
     }
     settings = load_settings(folder=str(folder), environ=environ).settings
     listening = listen("127.0.0.1", 0)
-    async with Ostler(settings, environ, "up") as ostler:
-        made = door(listening) if door else door_of(listening.addresses, listening.port)
+    async with Ostler(settings, environ, "up", loader(environ)) as ostler:
+        made = door(listening) if door else addresses_of(listening.addresses, listening.port)
         site = build(ostler, made, folder=str(folder), **options)
         yard = Yard(ostler, site, listening, folder)
         async with serving(site, listening), yard.as_("admin") as client:
@@ -81,11 +89,3 @@ async def yard_at(
 async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
     async with yard_at(tmp_path) as yard:
         yield yard
-
-
-async def until(condition: Callable[[], Any], seconds: float = 30) -> Any:
-    """Waits for a condition to hold; fails when it never does."""
-    async with asyncio.timeout(seconds):
-        while not (value := condition()):
-            await asyncio.sleep(0.02)
-    return value

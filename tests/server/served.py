@@ -1,6 +1,5 @@
 """A server of our own: `ostler up` as a process, its door opened with a token, and who it leaves behind."""
 
-import asyncio
 import base64
 import contextlib
 import os
@@ -8,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,9 +14,11 @@ from typing import Any
 import httpx
 
 from ostler.process import tree
-from ostler.server.people import People
-from ostler.terminal.viewing import Rights
+from ostler.server.auth import Authenticator
+from ostler.terminal.viewer_protocol import Rights
+from prefork import start_ostler
 from server.watching import Watcher, watching
+from waiting import until
 
 SOON = 60.0  # seconds for what takes a moment, on a machine that is busy
 
@@ -36,16 +36,22 @@ class Served:
         self.mark = f"{os.getpid()}-{base.name}"
         self.process: subprocess.Popen[bytes] | None = None
         self.token = self.token_for("admin")
-        self.http = httpx.AsyncClient(base_url=self.url, headers=self.headers, timeout=SOON, trust_env=False)
+        self.http = httpx.AsyncClient(
+            base_url=self.url, headers=self.headers, timeout=SOON, trust_env=False, verify=False
+        )
         self.born: set[tree.Member] = set()  # all processes that were seen below the server
 
     # -- its life
 
     async def start(self) -> None:
-        argv = [sys.executable, "-m", "ostler", "up", "--port", str(self.port)]
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                argv, cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            self.process = start_ostler(
+                ["up", "--port", str(self.port)],
+                cwd=self.folder,
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
             )
         await until(self._answers)
 
@@ -113,7 +119,7 @@ class Served:
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
     def screen_processes(self) -> list[int]:
-        return [pid for pid in tree.below([self.pid]) if "screen_process" in tree.command(pid)]
+        return [pid for pid in tree.below([self.pid]) if "ostler.terminal.screen.process" in tree.command(pid)]
 
     # -- how it is reached
 
@@ -128,7 +134,7 @@ class Served:
         return f"http://127.0.0.1:{self.port}"
 
     def token_for(self, rights: Rights, name: str = "ann") -> str:
-        return People(self.state).sign("bearer", rights, name, 3600)
+        return Authenticator(self.state).sign("bearer", rights, name, 3600)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -231,22 +237,10 @@ async def one_round(served: Served, session: str) -> None:
     await served.release_all()
 
 
-async def until(condition: Any, seconds: float = SOON) -> Any:
-    """Waits for a condition (which may be awaited) to hold; fails when it never does."""
-    deadline = time.monotonic() + seconds
-    while True:
-        value = condition()
-        value = await value if asyncio.iscoroutine(value) else value
-        if value:
-            return value
-        assert time.monotonic() < deadline, "it never came true"
-        await asyncio.sleep(0.02)
-
-
 def free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
 
 
-__all__ = ["Served", "Watcher", "nothing_leaks", "serving", "until"]
+__all__ = ["Served", "Watcher", "nothing_leaks", "serving"]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import httpx
 import msgspec
 
-PATIENCE = 60.0  # seconds until something that must come has not come
+from waiting import PATIENCE
 
 
 class Told(NamedTuple):
@@ -25,7 +25,7 @@ class Listener:
         self.told: list[Told] = []
         self.comments = 0
         self.over = False
-        self._chunks = answer.aiter_raw()
+        self._chunks = answer.aiter_bytes()
         self._rest = b""
 
     async def until(self, condition: Callable[[list[Told]], Any], seconds: float = PATIENCE) -> Any:

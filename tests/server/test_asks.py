@@ -7,10 +7,13 @@ from typing import Any
 import httpx
 
 from ostler.agents import AGENTS
-from ostler.words import Answered, Notice
-from server.conftest import Yard, until, yard_at
+from ostler.model import Answered, Asked, Notice, Problem, Text, Turn, TurnRow
+from ostler.testing import Clock
+from ostler.work.turns.envelope import unwatched_envelope
+from server.conftest import Yard, yard_at
 from server.test_sessions import make
 from server.test_turns import ended, start
+from waiting import until
 
 ASK = {
     "tool": "shell",
@@ -60,6 +63,7 @@ async def test_an_ask_is_seen_and_allowed_once(yard: Yard) -> None:
         "id": ask["id"],
         "turn": turn,
         "tool": "shell",
+        "category": "shell",
         "title": "touch asked.txt",
         "options": ASK["options"],
         "expires_at": ask["expires_at"],
@@ -79,9 +83,10 @@ async def test_an_ask_is_seen_and_allowed_once(yard: Yard) -> None:
 
 
 async def test_a_denied_tool_does_not_run(yard: Yard) -> None:
-    _, turn = await begun(yard)
+    session, turn = await begun(yard)
     ask = await open_ask(yard, turn)
     assert (await say(yard, turn, ask=ask["id"], option="deny", message="not today")).status_code == 204
+    assert [(said.option, said.message) for said in answers_in(yard, session)] == [("reject_once", "not today")]
     await ended(yard, turn)
     assert not (yard.folder / "asked.txt").exists()
     envelope = (await yard.client.get(f"/api/turns/{turn}/envelope")).json()
@@ -149,8 +154,8 @@ async def test_asks_of_the_same_name_are_told_apart_by_their_turns(yard: Yard) -
     assert (await open_ask(yard, first))["id"] == ask
 
 
-async def test_an_ask_that_is_unknown_or_answered_or_over(tmp_path: Path) -> None:
-    async with yard_at(tmp_path, env={"OSTLER_ASK_LIMIT": "2"}) as yard:
+async def test_an_ask_that_is_unknown_or_answered_or_over(clock: Clock, tmp_path: Path) -> None:
+    async with yard_at(tmp_path, env={"OSTLER_ASK_LIMIT": "600"}) as yard:
         gate = yard.folder / "gate"
         session, turn = await begun(yard, asking(then=[]) + f"[[wait_for:{gate}]]" + asking(then=[]) + "[[never_end]]")
         first = (await open_ask(yard, turn))["id"]
@@ -164,11 +169,12 @@ async def test_an_ask_that_is_unknown_or_answered_or_over(tmp_path: Path) -> Non
         assert await refused(first) == (404, "not_found", True)
         gate.touch()
         late = (await until(lambda: yard.ostler.open_asks(turn)))[0].id
+        await clock.turn(601)
         await until(lambda: len(answers_in(yard, session)) == 2)
         assert await refused(late) == (404, "not_found", True)
         said = [(each.id, each.option, each.by) for each in answers_in(yard, session)]
         assert said == [(first, "allow_once", "tester"), (late, "reject_once", "time limit")]
-        assert yard.ostler.find_turn(turn).state == "running"
+        await until(lambda: yard.ostler.find_turn(turn).state == "running")
 
 
 async def test_a_cancelled_turn_asks_no_longer(yard: Yard) -> None:
@@ -192,7 +198,7 @@ async def test_a_running_turn_is_told_more(yard: Yard) -> None:
     assert (await ended(yard, turn))["outcome"] == "done"
     assert (await yard.client.get(f"/api/turns/{turn}/envelope")).json()["text"] == "and tea"
     told = [event.text for event in yard.ostler.events(session) if isinstance(event, Notice)]
-    assert told == ["told on the way by tester: and tea"]
+    assert told == ["steered by tester: and tea"]
 
 
 async def test_steering_where_it_cannot_be(tmp_path: Path) -> None:
@@ -228,6 +234,7 @@ async def test_which_agents_hold_dialogs(yard: Yard) -> None:
     assert [name for name, each in reports.items() if each["steer"]] == ["codex", "script"]
     session = (await make(yard))["id"]
     assert (await start(yard, session, transport="telegraph")).status_code == 400
+    assert (await start(yard, session, transport="auto")).json()["transport"] == "dialog"
 
 
 async def test_the_page_is_told_of_each_ask(yard: Yard) -> None:
@@ -250,3 +257,21 @@ async def test_the_page_is_told_of_each_ask(yard: Yard) -> None:
         assert second["id"] != first["id"] and second["whole"] is False
         assert (await say(yard, turn, ask=second["id"], option="deny")).status_code == 204
         assert (await told(None))["asks"] == 0
+
+
+async def test_an_ask_stays_on_its_tile_however_much_is_said_after_it(yard: Yard) -> None:
+    """It once was sought among the last 2,000 events."""
+    session, store = (await make(yard))["id"], yard.ostler.store
+    turn = Turn(id="t1", session=session, agent="script", prompt="go", folder="/", transport="dialog")
+    row = TurnRow(id="t1", session=session, state="starting", turn=turn, created_at=1.0, owner=yard.ostler.desk.id)
+    await store.begin_turn(row)
+    await store.change_turn("t1", "asking")
+    ask = Asked(seq=1, at=1.0, turn="t1", id="a1", tool="shell", input={"command": "ls"})
+    await store.append(session, [ask, *(Text(seq=seq, turn="t1", text="x") for seq in range(2, 2_502))])
+    view = (await yard.client.get(f"/api/sessions/{session}")).json()
+    assert (view["asks"], view["ask"] and view["ask"]["title"]) == (1, "ls")
+    assert (await open_ask(yard, "t1"))["id"] == "a1"
+    gone = Problem(kind="crashed", message="gone")
+    await store.end_turn("t1", last=[], envelope=unwatched_envelope(row, "crashed", gone, None))
+    view = (await yard.client.get(f"/api/sessions/{session}")).json()
+    assert (view["asks"], view["ask"], yard.ostler.open_asks("t1")) == (0, None, [])

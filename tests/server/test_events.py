@@ -1,7 +1,6 @@
 """A session's journal over HTTP: pages, and a stream without gap or duplicate, whoever writes or stops reading."""
 
 import asyncio
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -9,12 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from ostler import supervise
 from ostler.errors import OstlerError
+from ostler.model import EVENT_DECODER, EVENT_ENCODER, Text
 from ostler.server import live
-from ostler.words import EVENT_DECODER, EVENT_ENCODER, Text
-from server.conftest import Yard, until, yard_at
+from prefork import start_ostler_here
+from server.conftest import Yard, yard_at
 from server.streamed import listening
 from server.test_sessions import make, run
+from waiting import until
 
 
 def wire(yard: Yard, session: str) -> list[dict[str, Any]]:
@@ -43,6 +45,25 @@ async def test_pages(yard: Yard) -> None:
         assert len(page["items"]) <= 2
         paged, last = paged + page["items"], page["last"]
     assert paged == whole["items"] and page == {"items": [], "last": last}
+
+
+async def test_pages_from_the_end_backwards(yard: Yard) -> None:
+    session = (await make(yard))["id"]
+    url = f"/api/sessions/{session}/events"
+    assert (await yard.client.get(f"{url}?before={(1 << 53) - 1}")).json() == {"items": [], "last": 0}
+    await write(yard, session, 1300)
+    before, seen = (1 << 53) - 1, []
+    while items := (await yard.client.get(f"{url}?before={before}&limit=600")).json()["items"]:
+        seen.append([item["seq"] for item in items])
+        before = items[0]["seq"]
+    assert seen == [list(range(701, 1301)), list(range(101, 701)), list(range(1, 101))]
+    await write(yard, session, 30, "long " * 200_000)
+    newest = (await yard.client.get(f"{url}?before=2000&limit=1000")).json()
+    assert 10 < len(newest["items"]) < 30 and newest["last"] == newest["items"][-1]["seq"] == 1330
+    stream = {"accept": "text/event-stream"}
+    for bad, headers in (("before=9&after=1", {}), ("before=9", stream), ("before=9", {"last-event-id": "1"})):
+        answer = await yard.client.get(f"{url}?{bad}", headers=headers)
+        assert (answer.status_code, answer.json()["kind"]) == (400, "bad_request"), bad
 
 
 async def test_pages_are_bounded(yard: Yard) -> None:
@@ -76,8 +97,8 @@ async def test_a_turn_as_it_happens(yard: Yard) -> None:
 async def test_what_a_shell_runs_is_seen(yard: Yard) -> None:
     made = await make(yard, name="shared")
     async with listening(yard.client, "/api/sessions/shared/events") as listener:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "ostler", "run", "--session", "shared", "[[say:from a shell]]", "--quiet"),
+        process = await start_ostler_here(
+            ["run", "--session", "shared", "[[say:from a shell]]", "--quiet"],
             cwd=yard.folder,
             env={**yard.ostler.setup.environ},
             stdout=asyncio.subprocess.PIPE,
@@ -126,7 +147,8 @@ async def test_a_reader_that_stops_costs_little_and_loses_nothing(yard: Yard) ->
     session = (await make(yard))["id"]
     await write(yard, session, 1)
     read: list[int] = []
-    async with listening(yard.client, f"/api/sessions/{session}/events") as slow:
+    plain = "identity"  # compressed, all of it would have room on the way
+    async with listening(yard.client, f"/api/sessions/{session}/events", accept_encoding=plain) as slow:
         await slow.until(lambda told: told)
         watch = _live_of(yard).watch
         asked = watch.journal
@@ -166,7 +188,7 @@ async def test_silence_is_filled_and_the_end_of_the_server_ends_it(
         async with listening(client, f"/api/sessions/{session}/events") as listener:
             while listener.comments < 3:
                 await listener.step()
-            yard.site.doorway.drop_all()
+            yard.site.gateway.drop_all()
             await listener.until_over()
         assert listener.told == []
         await client.aclose()
@@ -175,7 +197,7 @@ async def test_silence_is_filled_and_the_end_of_the_server_ends_it(
 async def test_a_store_in_trouble_is_watched_again_once_it_answers(
     yard: Yard, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(live, "_TROUBLE", 0.01)
+    monkeypatch.setattr(supervise, "FIRST_PAUSE", 0.01)
     session = (await make(yard))["id"]
     watch, failures = _live_of(yard).watch, [1, 2, 3]
     version = watch.version
@@ -193,18 +215,63 @@ async def test_a_store_in_trouble_is_watched_again_once_it_answers(
         await until(lambda: not failures)
         await write(yard, session, 1)
         await listener.until(lambda told: len(told) == 2)
-    assert "the store cannot be watched: the disk is full" in caplog.text
+    assert "watching the store failed: the disk is full" in caplog.text
+
+
+@pytest.mark.parametrize("what", ["journal", "board"])
+async def test_a_store_that_cannot_be_watched_is_told_instead_of_heartbeats(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """A comment says that nothing has changed: nobody may say so who cannot know."""
+    monkeypatch.setattr(supervise, "LASTING", 0.05)
+    monkeypatch.setattr(live, "EVERY", 0.05)
+    session = (await make(yard))["id"]
+    path = "/api/live" if what == "board" else f"/api/sessions/{session}/events"
+    watcher = _live_of(yard)
+    works = watcher._look
+
+    def broken() -> None:
+        raise OstlerError("store", "the disk is failing", "Look at the disk")
+
+    async with listening(yard.client, path) as listener:
+        while listener.comments < 2:
+            await listener.step()
+        watcher._look = broken
+        await write(yard, session, 1)  # something changes that cannot be seen
+        await listener.until_over()
+        assert (listener.told[-1].kind, listener.told[-1].data["detail"]) == ("trouble", "the disk is failing")
+    watcher._look = works
+    async with listening(yard.client, path) as listener:
+        await listener.until(lambda told: any(each.kind in ("session", "text") for each in told))
+
+
+async def test_a_fault_of_the_one_who_looks_is_told_without_its_words(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervise, "LASTING", 0.0)
+    monkeypatch.setattr(live, "EVERY", 0.05)
+    watcher = _live_of(yard)
+
+    def broken() -> None:
+        raise KeyError("secret detail")
+
+    async with listening(yard.client, "/api/live") as listener:
+        await listener.until(lambda told: any(each.kind == "ready" for each in told))
+        watcher._refresh = broken
+        await listener.until_over()
+    assert listener.told[-1].kind == "trouble"
+    assert "secret" not in str(listener.told[-1].data) and listener.told[-1].data["kind"] == "crashed"
 
 
 async def test_nobody_looks_when_nobody_watches(yard: Yard) -> None:
     session = (await make(yard))["id"]
     watcher = _live_of(yard)
-    assert watcher._looking is None
+    assert not watcher._looking.running
     async with listening(yard.client, f"/api/sessions/{session}/events"), listening(yard.client, "/api/live"):
-        await until(lambda: watcher._looking is not None and watcher._viewers == 2)
-    await until(lambda: watcher._looking is None and not watcher._viewers)
-    assert watcher._journals == {} and watcher._board is None
+        await until(lambda: watcher._looking.running and watcher._viewers == 2)
+    await until(lambda: not watcher._looking.running and not watcher._viewers)
+    await until(lambda: watcher._journals == {} and watcher._indexes == [])
 
 
 def _live_of(yard: Yard) -> Any:
-    return yard.site.inside.dependencies["watcher"].dependency()
+    return yard.site.live

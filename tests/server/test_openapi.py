@@ -6,26 +6,18 @@ from typing import Any, get_args
 import pytest
 import schemathesis
 from jsonschema import Draft202012Validator
-from litestar import Litestar
-from litestar.routes import HTTPRoute
 
-from ostler.server.app import litestar_of
+from ostler.model import AnyEvent
+from ostler.server.app import ROUTES
 from ostler.server.openapi import document
-from ostler.words import AnyEvent
+from ostler.terminal.viewer_protocol import AnyTerminalMessage, AnyViewerMessage
 from server.conftest import Yard
 from server.test_sessions import make, run
 
-GIVEN = ("ostler", "people", "metrics", "about", "uploads", "terminal_commands", "watcher", "reports")
-
 
 @pytest.fixture(scope="module")
-def app() -> Litestar:
-    return litestar_of(**dict.fromkeys(GIVEN))
-
-
-@pytest.fixture(scope="module")
-def doc(app: Litestar) -> dict[str, Any]:
-    return document(app, "ostler_test")
+def doc() -> dict[str, Any]:
+    return document(ROUTES, "ostler_test")
 
 
 def operations(doc: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
@@ -57,15 +49,8 @@ def test_every_reference_leads_somewhere(doc: dict[str, Any]) -> None:
     walk(doc)
 
 
-def test_every_route_is_documented(app: Litestar, doc: dict[str, Any]) -> None:
-    routes = {
-        (method.lower(), route.path_format)
-        for route in app.routes
-        if isinstance(route, HTTPRoute)
-        for handler in route.route_handlers
-        for method in handler.http_methods
-        if method != "OPTIONS"
-    }
+def test_every_route_is_documented(doc: dict[str, Any]) -> None:
+    routes = {(route.method.lower(), route.path) for route in ROUTES if route.method != "WEBSOCKET"}
     assert set(operations(doc)) == routes and len(routes) > 30
     assert all(each["summary"] and each["tags"] for each in operations(doc).values())
 
@@ -82,7 +67,7 @@ def test_events_are_told_apart_by_their_kind(doc: dict[str, Any]) -> None:
     for kind, ref in kinds.items():
         event = doc["components"]["schemas"][ref.split("/")[-1]]
         assert event["properties"]["kind"] == {"enum": [kind]}
-        assert {"kind", "seq", "at"} <= set(event["required"])
+        assert {"kind", "seq", "at", "turn"} <= set(event["required"])
     typed = doc["components"]["schemas"]["Typed"]["properties"]["message"]
     assert typed["discriminator"]["propertyName"] == "kind" and len(typed["oneOf"]) == 6
 
@@ -98,11 +83,33 @@ def test_streams_files_and_bodies_have_their_own_types(doc: dict[str, Any]) -> N
         "schema": {"type": "string"},
         "x-itemSchema": {"properties": {"data": {"$ref": "#/components/schemas/AnyEvent"}}},
     }
-    assert list(good("get", "/api/live")) == ["text/event-stream"]
+    assert good("get", "/api/live") == {
+        "text/event-stream": {
+            "schema": {"type": "string"},
+            "x-itemSchema": {"$ref": "#/components/schemas/LiveEvent"},
+        }
+    }
     assert list(good("get", "/api/terminals/{terminal}/recording")) == ["application/x-asciicast"]
     assert "application/octet-stream" in good("get", "/api/turns/{turn}/artifacts/{name}")
     assert list(operations(doc)["put", "/api/uploads/{name}"]["requestBody"]["content"]) == ["application/octet-stream"]
     assert good("delete", "/api/sessions/{session}") == {}
+
+
+def test_the_messages_of_websockets_are_described(doc: dict[str, Any]) -> None:
+    sockets = {route.path: route.right for route in ROUTES if route.method == "WEBSOCKET"}
+    described = doc["x-websockets"]
+    assert {path: each["x-right"] for path, each in described.items()} == sockets
+    assert all(each["summary"] for each in described.values())
+    of_terminal = described["/api/terminals/{terminal}/ws"]
+    assert of_terminal["hears"] == {"$ref": "#/components/schemas/AnyViewerMessage"}
+    assert of_terminal["tells"] == {"$ref": "#/components/schemas/AnyTerminalMessage"}
+    assert described["/api/live/ws"]["hears"] == {"$ref": "#/components/schemas/JournalRequest"}
+    schemas = doc["components"]["schemas"]
+    for name, union in (("AnyViewerMessage", AnyViewerMessage), ("AnyTerminalMessage", AnyTerminalMessage)):
+        kinds = [struct.__struct_config__.tag for struct in get_args(union)]
+        assert list(schemas[name]["discriminator"]["mapping"]) == kinds
+    assert schemas["FactsMessage"]["required"] == ["kind"], "what is not new is left out"
+    assert set(schemas["Leased"]["required"]) == set(schemas["Leased"]["properties"])
 
 
 def test_every_error_is_a_problem(doc: dict[str, Any]) -> None:
@@ -128,7 +135,7 @@ def test_what_is_always_told_is_required(doc: dict[str, Any]) -> None:
     assert schemas["Usage"].get("required", []) == [], "leaves out what is not known"
     assert schemas["NewSession"]["required"] == ["agent", "folder"]
     assert schemas["NewTurn"]["required"] == ["prompt"]
-    for name in ("NewSession", "NewTurn", "TurnLimits", "AttachmentWish", "NewTerminal", "Login"):
+    for name in ("NewSession", "NewTurn", "TurnLimits", "AttachmentRequest", "NewTerminal", "Login"):
         assert schemas[name]["additionalProperties"] is False, name
 
 
@@ -164,7 +171,7 @@ async def test_it_is_served_and_right_about_what_is_told(yard: Yard) -> None:
         assert (await nobody.get("/api/openapi.json")).status_code == 401
         doc = (await viewer.get("/api/openapi.json")).json()
     schemathesis.openapi.from_dict(doc).validate()
-    assert doc["components"]["securitySchemes"]["cookie"]["name"] == yard.people.cookie
+    assert doc["components"]["securitySchemes"]["cookie"]["name"] == yard.auth.cookie
     session = (await make(yard))["id"]
     turn = (await run(yard, session, "[[say:hi]] [[tool:Bash]]"))["id"]
     for path, name in (

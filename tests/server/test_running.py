@@ -17,13 +17,14 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from ostler.errors import OstlerError
+from ostler.model import Session
 from ostler.process import tree
+from ostler.server.auth import Authenticator
 from ostler.server.lock import ServerLock, Serves, who_serves
-from ostler.server.people import People
 from ostler.server.ports import checked_host, listen, who_listens
 from ostler.store import Store
-from ostler.words import Session
-from server.conftest import until
+from prefork import start_ostler
+from waiting import until
 
 
 class Process:
@@ -44,8 +45,8 @@ class Process:
         self.facts: dict[str, Any] = {}
 
     async def start(self, *args: str) -> "subprocess.Popen[bytes]":
-        process = subprocess.Popen(
-            [sys.executable, "-m", "ostler", "up", "--json", *args],
+        process = start_ostler(
+            ["up", "--json", *args],
             cwd=self.folder,
             env=self.env,
             stdin=subprocess.DEVNULL,
@@ -74,11 +75,13 @@ class Process:
         return process.returncode, err.decode()
 
     def client(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(base_url=self.facts["url"], headers=self.bearer, timeout=60, trust_env=False)
+        return httpx.AsyncClient(
+            base_url=self.facts["url"], headers=self.bearer, timeout=60, trust_env=False, verify=False
+        )
 
     @property
     def bearer(self) -> dict[str, str]:
-        return {"authorization": f"Bearer {People(self.state).sign('bearer', 'admin', 'tester', 3600)}"}
+        return {"authorization": f"Bearer {Authenticator(self.state).sign('bearer', 'admin', 'tester', 3600)}"}
 
     async def session(self, client: httpx.AsyncClient) -> str:
         answer = await client.post("/api/sessions", json={"agent": "claude", "folder": str(self.folder)})
@@ -202,7 +205,7 @@ async def test_after_a_kill_it_comes_back_with_everything(up: Process) -> None:
     process = await up.start()
     port = up.facts["port"]
     link = up.facts["link"].partition("#t=")[2]
-    async with httpx.AsyncClient(base_url=up.facts["url"], timeout=60, trust_env=False) as browser:
+    async with httpx.AsyncClient(base_url=up.facts["url"], timeout=60, trust_env=False, verify=False) as browser:
         assert (await browser.post("/api/login", json={"token": link})).status_code == 200
         id = await up.session(browser)
         turn = await up.turn(browser, id, "[[never_end:true]]")
@@ -243,16 +246,17 @@ def test_a_lock_is_for_one(tmp_path: Path) -> None:
 
 
 def test_who_only_looks_does_not_hold_up_who_starts(tmp_path: Path) -> None:
-    looking = subprocess.Popen(
-        [sys.executable, "-c", f"from ostler.server.lock import who_serves\nwhile True: who_serves({str(tmp_path)!r})"]
-    )
+    tmp_path.chmod(0o700)
+    looks = "import os\nfrom ostler.server.lock import who_serves\nwhile True: who_serves({!r}); os.write(1, b'.')"
+    looking = subprocess.Popen([sys.executable, "-c", looks.format(str(tmp_path))], stdout=subprocess.PIPE)
+    assert looking.stdout is not None
     try:
-        tmp_path.chmod(0o700)
         for _ in range(50):
+            assert looking.stdout.read(20)  # it has looked twenty times more, and looks on
             ServerLock(tmp_path).release()
     finally:
         looking.kill()
-        looking.wait()
+        looking.communicate()
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"pid": "x"}', "\0" * 100])
@@ -284,8 +288,8 @@ def test_a_stale_lock_is_taken_over(tmp_path: Path) -> None:
 
 async def test_of_many_that_start_at_once_one_serves(up: Process) -> None:
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "ostler", "up", "--json"],
+        start_ostler(
+            ["up", "--json"],
             cwd=up.folder, env=up.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )
         for _ in range(4)
@@ -337,4 +341,22 @@ def test_beyond_the_loopback_only_for_those_who_mean_it() -> None:
         assert checked_host(host, False) == host
     assert checked_host("localhost", False) == "127.0.0.1"
     for host in ("", "example.org", "127.0.0.1:80", "*", "127.1"):
-        assert "is no address" in _refused(host, expose=True)
+        assert "is not an IP address" in _refused(host, expose=True)
+
+
+async def test_small_answers_are_sent_at_once() -> None:
+    """No piece of an answer waits until the one before is acknowledged."""
+    made: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        end = writer.get_extra_info("socket")
+        made.set_result(end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    listening = listen("127.0.0.1", 0)
+    server = await asyncio.start_server(connected, sock=listening.sockets[0])
+    _, writer = await asyncio.open_connection("127.0.0.1", listening.port)
+    assert await made == 1
+    writer.close()
+    server.close()
+    listening.close()

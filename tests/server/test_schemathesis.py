@@ -22,12 +22,18 @@ from schemathesis.checks import (
     status_code_conformance,
 )
 
-from server.conftest import Yard, until, yard_at
+from ostler import clock
+from ostler.pipelines.model import RunRow
+from ostler.pipelines.parse import parse_pipeline
+from ostler.pipelines.runs import Runs
+from server.conftest import Yard, yard_at
 from server.test_sessions import make, run
+from waiting import until
 
+GATE = '[nodes.ask]\ngate = "Go on?"\n'
 HARMLESS = frozenset(("true", "echo", "cat"))
 ENDLESS = "/api/live"  # a stream that ends with its listener: see test_live.py
-EXAMPLES = 10  # of each operation, good ones and bad ones each
+EXAMPLES = 10  # of each operation, and half as many bad ones
 
 CHECKS = [
     not_a_server_error,
@@ -57,11 +63,20 @@ class Farm:
             session = (await make(self.yard))["id"]
             self.ids = {"session": session, "turn": (await run(self.yard, session))["id"], "name": "prompt"}
         if not self._has("terminal") or "{terminal}" in path:
+            if self._has("terminal"):  # a session has so many at most
+                await self.yard.client.post(f"/api/terminals/{self.ids['terminal']}/kill", json={})
             body = {"session": self.ids["session"], "argv": ["cat"]}
             opened = await self.yard.client.post("/api/terminals", json=body)
             assert opened.status_code == 201, opened.text
             self.ids["terminal"] = opened.json()["id"]
-        if path.endswith(("/answer", "/steer")):
+            if path.endswith("/wait"):  # for as long as it is told to: so its program has ended
+                await self.yard.client.post(f"/api/terminals/{self.ids['terminal']}/kill", json={})
+        if "{account}" in path:
+            self.ids["account"] = "hay"
+            await self.yard.ostler.store.park("hay", clock.now() + 3600, "no more of it")
+        if "{run}" in path:
+            self.ids |= {"run": await self._run(), "node": "ask"}
+        if path.startswith("/api/turns") and path.endswith(("/answer", "/steer")):
             self.ids["turn"] = await self._asking()
         else:
             self.ids["turn"] = self.yard.ostler.store.turns(self.ids["session"])[0].id
@@ -76,10 +91,18 @@ class Farm:
         self.ids["ask"] = (await until(lambda: self.yard.ostler.open_asks(turn)))[0].id
         return turn
 
+    async def _run(self) -> str:
+        """A run of a pipeline whose process has died while it waited for a person."""
+        runs = Runs(self.yard.ostler.store)
+        row = await runs.add(parse_pipeline("x.toml", GATE), str(self.yard.folder), {})
+        await runs.change_node(row.id, "ask", state="gate", question="Go on?")
+        return row.id
+
     def _has(self, what: str) -> bool:
         store = self.yard.ostler.store
         find = {"session": store.session, "terminal": store.terminal}[what]
-        return what in self.ids and find(self.ids[what]) is not None
+        found = find(self.ids[what]) if what in self.ids else None
+        return found is not None and found.state != "closed"
 
     def operations(self, endless: bool = False) -> list[APIOperation]:
         found = [each.ok() for each in self.schema.get_all_operations()]
@@ -96,6 +119,8 @@ def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farm]:
         async with yard_at(base, terminal_commands=HARMLESS) as yard:
             doc = (await yard.client.get("/api/openapi.json")).json()
             farm = Farm(yard, asyncio.get_running_loop(), doc)
+            # An interpreter for each of dozens of runs takes a minute; test_pipelines.py has some that really run.
+            yard.site.run_processes.start = lambda run: disowned(yard, run)  # type: ignore[method-assign]
             await farm.stock()
             begun.set_result(farm)
             await until(over.is_set, seconds=600)
@@ -116,6 +141,11 @@ def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farm]:
         over.set()
         thread.join(60)
         assert not thread.is_alive()
+
+
+async def disowned(yard: Yard, run: RunRow) -> None:
+    """As if the process of a run had died at once."""
+    await yard.site.run_processes.runs.change(run.id, owner=None)
 
 
 def test_with_a_token(farm: Farm) -> None:
@@ -161,7 +191,7 @@ def each_example(operation: APIOperation, check: Any, count: int = EXAMPLES) -> 
     if operation.body or operation.query or operation.headers:
         modes.append(GenerationMode.NEGATIVE)
     for mode in modes:
-        _examples(operation, mode, check, count)
+        _examples(operation, mode, check, count if mode is GenerationMode.POSITIVE else (count + 1) // 2)
 
 
 def _examples(operation: APIOperation, mode: GenerationMode, check: Any, count: int) -> None:
@@ -197,6 +227,8 @@ def real(label: str, body: dict[str, Any], farm: Farm) -> dict[str, Any]:
             return {"agent": "script", "folder": str(farm.yard.folder)}
         case "POST /api/sessions/{session}/turns":
             return {"attachments": [], "schema": None, "limits": None, "prompt": f"[[say:ok]] {body['prompt']}"}
+        case "POST /api/sessions/{session}/hand":
+            return {"agent": "script", "name": None}
         case "PUT /api/sessions/{session}/primary":
             return {"terminal": farm.ids["terminal"]}
         case "POST /api/terminals":
@@ -208,6 +240,13 @@ def real(label: str, body: dict[str, Any], farm: Farm) -> dict[str, Any]:
             return {"cols": 100, "rows": 30}
         case "POST /api/turns/{turn}/answer":
             return {"ask": farm.ids["ask"], "option": "deny"}
+        case "POST /api/pipelines/check" | "POST /api/runs":
+            source = {"folder": str(farm.yard.folder), "text": GATE, "example": None, "file": None}
+            return source | ({"inputs": {}} if "inputs" in body else {})
+        case "POST /api/runs/{run}/fork":
+            return {"node": "ask", "prompt": None}
+        case "POST /api/runs/{run}/nodes/{node}/answer":
+            return {} if body["go"] else {"answer": None, "prompt": None}
         case "POST /api/login":
-            return {"token": farm.yard.people.sign("link", "view", "guest", 60)}
+            return {"token": farm.yard.auth.sign("link", "view", "guest", 60)}
     return {}

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from ostler.server import routes_agents
-from server.conftest import Yard, until, yard_at
+from ostler.work import plug_ins
+from server.conftest import Yard, yard_at
+from waiting import until
 
 
 async def make(yard: Yard, **fields: Any) -> dict[str, Any]:
@@ -41,16 +43,22 @@ async def test_a_session_is_stored_at_once(yard: Yard) -> None:
         "model": "opus",
         "profile": None,
         "system": "be brief",
+        "system_mode": "append",
         "turns": 0,
         "cost_usd": None,
         "expires_at": made["expires_at"],
         "title": "",
         "primary": None,
         "fork_of": None,
+        "handed_from": None,
+        "transport": None,
+        "moving_to": None,
         "turn": None,
         "doing": "",
         "queued": 0,
         "live_terminals": 0,
+        "machine": "",
+        "reachable": True,
         "ask": None,
         "asks": 0,
         "primary_terminal": None,
@@ -144,6 +152,22 @@ async def test_one_name_one_session(yard: Yard) -> None:
     assert {answer.json()["kind"] for answer in answers if answer.status_code == 409} == {"exists"}
 
 
+async def test_hand_over(yard: Yard) -> None:
+    made = await make(yard)
+    body = {"agent": "script", "prompt": "[[say:and so it goes on]]", "name": "heir"}
+    early = await yard.client.post(f"/api/sessions/{made['id']}/hand", json=body)
+    assert early.status_code == 404 and "no turns to hand over" in early.json()["detail"]
+    await run(yard, made["id"])
+    answer = await yard.client.post(f"/api/sessions/{made['id']}/hand", json=body)
+    assert answer.status_code == 201
+    heir = answer.json()
+    assert (heir["name"], heir["handed_from"], heir["turns"]) == ("heir", made["id"], 1)
+    await until(lambda: yard.ostler.find("heir").state == "idle")
+    (turn,) = yard.ostler.store.turns(heir["id"])
+    assert turn.envelope and turn.envelope.text == "and so it goes on"
+    assert turn.turn.prompt.startswith("You take over work that another agent (script) began in this folder.")
+
+
 async def test_fork(yard: Yard) -> None:
     made = await make(yard)
     early = await yard.client.post(f"/api/sessions/{made['id']}/fork", json={})
@@ -158,6 +182,42 @@ async def test_fork(yard: Yard) -> None:
     assert (again.status_code, again.json()["kind"]) == (409, "exists")
 
 
+async def move(yard: Yard, session: str, transport: str, mid_turn: str | None = None) -> Any:
+    return await yard.client.post(f"/api/sessions/{session}/move", json={"transport": transport, "mid_turn": mid_turn})
+
+
+async def test_move(yard: Yard) -> None:
+    made = await make(yard, transport="dialog")
+    await run(yard, made["id"])
+    moved = await move(yard, made["id"], "pty")
+    assert (moved.status_code, moved.json()["transport"]) == (200, "pty")
+    assert (await run(yard, made["id"]))["transport"] == "pty"
+    auto = await yard.client.post(
+        f"/api/sessions/{made['id']}/turns", json={"prompt": "[[history]]", "transport": "auto"}
+    )
+    await until(lambda: yard.ostler.find_turn(auto.json()["id"]).state == "ended")
+    ended = (await yard.client.get(f"/api/turns/{auto.json()['id']}")).json()
+    assert (ended["transport"], ended["summary"]) == ("pty", "[[say:hi]] [[say:hi]]")
+    events = (await yard.client.get(f"/api/sessions/{made['id']}/events?limit=1000")).json()["items"]
+    assert [event["text"].partition(":")[0] for event in events if event.get("code") == "moved"] == ["moved to pty"]
+    assert (await move(yard, made["id"], "boat")).status_code == 400
+
+
+async def test_a_busy_session_moves_later_or_at_once(yard: Yard) -> None:
+    made = await make(yard)
+    body = {"prompt": "[[say:working]] [[never_end]]"}
+    turn = (await yard.client.post(f"/api/sessions/{made['id']}/turns", json=body)).json()
+    await until(lambda: yard.ostler.find(made["id"]).state == "busy")
+    busy = await move(yard, made["id"], "dialog")
+    assert (busy.status_code, busy.json()["kind"]) == (409, "busy") and "--wait" in busy.json()["hint"]
+    later = await move(yard, made["id"], "dialog", "wait")
+    assert (later.status_code, later.json()["transport"]) == (202, None)
+    await until(lambda: yard.ostler.find(made["id"]).moving_to == "dialog")
+    now = await move(yard, made["id"], "pty", "interrupt")
+    assert (now.status_code, now.json()["transport"], now.json()["moving_to"]) == (200, "pty", None)
+    assert yard.ostler.find_turn(turn["id"]).envelope.outcome == "cancelled"  # type: ignore[union-attr]
+
+
 async def test_a_busy_session_says_what_it_does_and_is_not_removed(yard: Yard) -> None:
     made = await make(yard)
     started = await yard.client.post(
@@ -170,8 +230,11 @@ async def test_a_busy_session_says_what_it_does_and_is_not_removed(yard: Yard) -
     async def shown() -> dict[str, Any]:
         return dict((await yard.client.get(url)).json())
 
-    while not (view := await shown())["doing"]:
-        await asyncio.sleep(0.02)
+    async def working() -> dict[str, Any] | None:
+        view = await shown()
+        return view if view["doing"] else None
+
+    view = await until(working)
     assert (view["state"], view["doing"], view["queued"]) == ("busy", "Looking for hay", 1)
     assert view["turn"]["id"] == started.json()["id"] and view["turn"]["state"] == "running"
 
@@ -179,7 +242,8 @@ async def test_a_busy_session_says_what_it_does_and_is_not_removed(yard: Yard) -
     assert (refused.status_code, refused.json()["kind"]) == (409, "busy")
     await yard.ostler.cancel(made["id"])
     await until(lambda: yard.ostler.find(made["id"]).state == "idle")
-    assert ((await shown())["doing"], (await shown())["queued"]) == ("", 0)
+    view = (await yard.client.get(url)).json()
+    assert (view["doing"], view["queued"]) == ("", 0)
     assert (await yard.client.delete(url)).status_code == 204
     assert (await yard.client.get(url)).status_code == 404
     assert (await yard.client.delete(url)).status_code == 404
@@ -194,6 +258,34 @@ async def test_a_session_is_removed_with_its_terminals(yard: Yard) -> None:
     assert (await yard.client.delete(f"/api/sessions/{made['id']}")).status_code == 204
     assert (await yard.client.get(f"/api/terminals/{opened.json()['id']}")).status_code == 404
     assert not Path(f"/proc/{pid}").exists()
+
+
+async def test_a_session_is_closed_with_all_that_runs_in_it_and_its_record_stays(yard: Yard) -> None:
+    made = await make(yard)
+    url = f"/api/sessions/{made['id']}"
+    opened = await yard.client.post("/api/terminals", json={"session": made["id"], "argv": ["cat"]})
+    started = await yard.client.post(f"{url}/turns", json={"prompt": "[[say:hay]] [[never_end]]"})
+    await until(lambda: yard.ostler.find_turn(started.json()["id"]).state == "running")
+    await yard.client.post(f"{url}/turns", json={"prompt": "next", "wait": True})
+    closed = await yard.client.post(f"{url}/close")
+    assert (closed.status_code, closed.json()["state"], closed.json()["live_terminals"]) == (200, "closed", 0)
+    assert not Path(f"/proc/{opened.json()['pid']}").exists()
+    turns = (await yard.client.get(f"{url}/turns")).json()["items"]
+    assert [turn["outcome"] for turn in turns] == ["cancelled", "cancelled"]
+    refused = await yard.client.post(f"{url}/turns", json={"prompt": "more"})
+    assert (refused.status_code, refused.json()["kind"]) == (400, "bad_request")
+    assert (await yard.client.post(f"{url}/close")).json() == (await yard.client.get(url)).json(), "again: nothing"
+
+
+async def test_a_session_gets_another_name(yard: Yard) -> None:
+    made, other = await make(yard, name="hay"), await make(yard, name="straw")
+    named = await yard.client.put(f"/api/sessions/{made['id']}/name", json={"name": "oats"})
+    assert (named.status_code, named.json()) == (200, {**made, "name": "oats"})
+    taken = await yard.client.put("/api/sessions/oats/name", json={"name": "straw"})
+    assert (taken.status_code, taken.json()["kind"]) == (409, "exists")
+    assert (await yard.client.put("/api/sessions/oats/name", json={"name": None})).json()["name"] is None
+    assert (await yard.client.put(f"/api/sessions/{other['id']}/name", json={"name": "straw"})).status_code == 200
+    assert (await yard.client.put(f"/api/sessions/{other['id']}/name", json={"name": "a\tb"})).status_code == 400
 
 
 async def test_the_terminal_that_is_followed_is_chosen(yard: Yard) -> None:
@@ -223,6 +315,8 @@ async def test_rights(yard: Yard) -> None:
         for method, path, sent in (
             ("POST", "/api/sessions", body),
             ("POST", f"{url}/fork", {}),
+            ("POST", f"{url}/close", None),
+            ("PUT", f"{url}/name", {"name": "mine"}),
             ("PUT", f"{url}/primary", {"terminal": None}),
             ("POST", f"{url}/turns", {"prompt": "hi"}),
             ("DELETE", url, None),
@@ -242,10 +336,10 @@ async def test_agents_are_looked_for_once_a_minute_or_when_asked(
         looked = 0
         doctor = yard.ostler.doctor
 
-        async def counted() -> Any:
+        async def counted(**options: Any) -> Any:
             nonlocal looked
             looked += 1
-            return await doctor()
+            return await doctor(**options)
 
         monkeypatch.setattr(yard.ostler, "doctor", counted)
         answers = await asyncio.gather(*(yard.client.get("/api/agents") for _ in range(5)))
@@ -255,3 +349,12 @@ async def test_agents_are_looked_for_once_a_minute_or_when_asked(
         assert script["installed"] and script["login"] == "yes" and script["abilities"]["resume"]
         await yard.client.get("/api/agents?refresh=true")
         assert looked == 2
+
+
+async def test_what_is_wrong_with_plug_ins_is_told(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (await yard.client.get("/api/agents")).json()["problems"] == []
+    monkeypatch.setattr(plug_ins, "_loaded", plug_ins.PlugIns(problems={"oats": "oats:AGENT cannot be loaded"}))
+    told = (await yard.client.get("/api/agents")).json()["problems"]
+    assert told == [{"name": "oats", "message": "oats:AGENT cannot be loaded"}]
+    schema = (await yard.client.get("/api/openapi.json")).json()["components"]["schemas"]["AgentList"]
+    assert "problems" in schema["properties"] and "plug_in_problems" not in schema["properties"]

@@ -17,23 +17,24 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from ostler.server import connection, sockets
 from ostler.terminal.lease import Author
-from ostler.terminal.viewing import (
+from ostler.terminal.viewer_protocol import (
     FRAME_LIMIT,
     Ack,
-    AnySaid,
+    AnyViewerMessage,
     Control,
     Paste,
     Refresh,
-    Resize,
+    ResizeTerminal,
     Rights,
     Send,
     Type,
     Want,
-    said,
+    encode_message,
 )
 from ostler.work import Ostler
-from server.conftest import Yard, until
+from server.conftest import Yard
 from server.watching import Watcher, watching
+from waiting import PATIENCE, until
 
 
 @asynccontextmanager
@@ -61,6 +62,32 @@ async def opened(yard: Yard, *argv: str, session: str | None = None, **fields: A
 # -- watching ---------------------------------------------------------------------------------------------
 
 
+async def test_a_client_without_an_emulator_gets_rows_cursor_bell_and_title(yard: Yard) -> None:
+    script = r"stty -echo; printf one; read x; printf '\033]0;titled\007\007\033[2;3Htwo'; read y; exit 3"
+    terminal = await opened(yard, "sh", "-c", script)
+    url, headers = f"{yard.ws}/api/terminals/{terminal}/ws", yard.bearer("type")
+    lines: dict[int, str] = {}
+    bells, title, cursor, message, typed = 0, "", {}, {}, []
+    async with connect(f"{url}?format=rows", additional_headers=headers, proxy=None) as client:
+        assert msgspec.json.decode(await client.recv())["format"] == "rows"
+        await client.send('{"kind": "lease", "action": "take"}')
+        async for frame in client:
+            message = msgspec.json.decode(frame)
+            if message["kind"] != "rows":
+                continue
+            lines |= {row["y"]: row["text"] for row in message["changed"]}
+            bells, title, cursor = bells + message.get("bells", 0), message.get("title") or title, message["cursor"]
+            for wanted, said in ((lines[0] == "one", "x\n"), (lines[1] == "  two" and bells and title, "y\n")):
+                if wanted and said not in typed:
+                    typed.append(said)
+                    await client.send(msgspec.json.encode({"kind": "text", "text": said}).decode())
+    assert (lines[0], lines[1], bells, title) == ("one", "  two", 1, "titled")
+    assert (cursor["x"], cursor["y"], message["kind"], message["exit"]) == (5, 1, "exit", {"code": 3})
+    with pytest.raises(InvalidStatus) as refused:
+        await connect(f"{url}?format=dance", additional_headers=headers, proxy=None)
+    assert refused.value.response.status_code == 400
+
+
 async def test_a_viewer_is_greeted_shown_the_screen_and_told_the_end(yard: Yard) -> None:
     terminal = await opened(
         yard, "sh", "-c", r"printf '\033[31mred\033[0m\n'; read x; echo $x; exit 3", cols=100, rows=30
@@ -79,6 +106,22 @@ async def test_a_viewer_is_greeted_shown_the_screen_and_told_the_end(yard: Yard)
         assert (await viewer.until_closed())[0] == 1000
 
 
+async def test_a_close_does_not_overtake_what_the_viewer_still_says(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sockets, "LAST_WORD", 600.0)
+    go = yard.folder / "go"
+    terminal = await opened(yard, "sh", "-c", f"until [ -e {go} ]; do sleep 0.02; done; echo the end")
+    async with watch(yard, terminal, acknowledges=False) as viewer:
+        await viewer.until(lambda viewer: viewer.snapshots)
+        go.touch()
+        await viewer.until(lambda viewer: viewer.gone)
+        with pytest.raises(TimeoutError):  # it stays, until all that was shown is acknowledged
+            await asyncio.wait_for(viewer.socket.wait_closed(), 0.3)
+        await viewer.say(Ack(offset=viewer.offset))
+        assert (await viewer.until_closed())[0] == 1000
+
+
 async def test_who_comes_after_the_end_sees_how_it_ended(yard: Yard) -> None:
     terminal = await opened(yard, "printf", "all there was")
     async with watch(yard, terminal) as viewer:
@@ -91,7 +134,7 @@ async def test_who_comes_after_the_end_sees_how_it_ended(yard: Yard) -> None:
 
 
 def viewer_rows(*first: str) -> tuple[str, ...]:
-    return (*first, *[""] * (24 - len(first)))
+    return (*first, *[""] * (30 - len(first)))
 
 
 async def test_titles_bells_and_sizes_are_told_to_all(yard: Yard) -> None:
@@ -101,7 +144,7 @@ async def test_titles_bells_and_sizes_are_told_to_all(yard: Yard) -> None:
         await first.type("\n")
         for viewer in (first, second):
             await viewer.until(lambda viewer: viewer.title == "busy" and viewer.bells == 1)
-        await first.say(Resize(cols=90, rows=31))
+        await first.say(ResizeTerminal(cols=90, rows=31))
         for viewer in (first, second):
             await viewer.until(lambda viewer: viewer.size == (90, 31))
         before = second.snapshots
@@ -118,9 +161,9 @@ async def test_a_follower_is_moved_to_the_primary_terminal(yard: Yard) -> None:
         await follower.until(lambda follower: follower.shows("first"))
         assert follower.hello.terminal is not None and follower.hello.terminal.id == first
         second = await opened(yard, "sh", "-c", "echo second; cat", session=session, cols=70)
-        await follower.until(lambda follower: follower.shows("second") and follower.size == (70, 24))
+        await follower.until(lambda follower: follower.shows("second") and follower.size == (70, 30))
         await yard.ostler.terminals.set_primary(session, first)
-        await follower.until(lambda follower: follower.shows("first") and follower.size == (80, 24))
+        await follower.until(lambda follower: follower.shows("first") and follower.size == (120, 30))
         await follower.take()
         await follower.type("typed\n")
         await follower.until(lambda follower: follower.shows("typed"))
@@ -157,7 +200,7 @@ while data := os.read(0, 99): print(data, end="\\r\\n")
     async with watch(yard, terminal) as viewer:
         await viewer.until(lambda viewer: viewer.shows("ready"))
         await viewer.take()
-        said_and_read: list[tuple[AnySaid, str]] = [
+        said_and_read: list[tuple[AnyViewerMessage, str]] = [
             (Type(text="Aé\n"), r"b'A\xc3\xa9\r'"),
             (Paste(text="pasted"), "b'pasted'"),
             (Control(name="interrupt"), r"b'\x03'"),
@@ -190,11 +233,11 @@ async def test_the_keyboard_goes_from_hand_to_hand_and_all_are_told(yard: Yard) 
 async def test_who_may_only_look_cannot_type(yard: Yard) -> None:
     terminal = await opened(yard, "cat")
     async with watch(yard, terminal, "view") as viewer:
-        for message in (Want(action="take", n=1), Type(text="x", n=2), Resize(cols=90, rows=30, n=3)):
+        for message in (Want(action="take", n=1), Type(text="x", n=2), ResizeTerminal(cols=90, rows=30, n=3)):
             await viewer.say(message)
         await viewer.until(lambda viewer: len(viewer.errors) == 3)
         assert [(error.problem.kind, error.re) for error in viewer.errors] == [("denied", n) for n in (1, 2, 3)]
-        assert yard.ostler.terminals.get(terminal).cols == 80
+        assert yard.ostler.terminals.get(terminal).cols == 120
 
 
 async def test_a_window_that_is_loaded_again_still_has_the_keyboard(yard: Yard) -> None:
@@ -307,7 +350,7 @@ async def test_too_large_a_frame_ends_the_connection(yard: Yard) -> None:
 async def test_the_largest_frame_is_understood(yard: Yard) -> None:
     terminal = await opened(yard, "cat")
     async with watch(yard, terminal) as viewer:
-        frame = said(Paste(text=""))
+        frame = encode_message(Paste(text=""))
         await viewer.take()
         await viewer.socket.send(frame.replace('""', f'"{"x" * (FRAME_LIMIT - len(frame))}"'))
         await viewer.until(lambda viewer: viewer.errors)  # a megabyte is more than a program's input holds
@@ -319,7 +362,7 @@ async def test_too_many_frames_are_told_and_then_end_the_connection(
 ) -> None:
     monkeypatch.setattr(sockets, "BURST", 100)
     monkeypatch.setattr(sockets, "OVERDUE", 50)
-    viewer, closed = await let_go(yard, said(Ack(offset=0)))
+    viewer, closed = await let_go(yard, encode_message(Ack(offset=0)))
     assert closed == (1008, "too many frames")
     assert {error.problem.kind for error in viewer.errors} == {"too_many"}
 
@@ -361,9 +404,9 @@ async def test_who_leaves_in_the_middle_leaves_nothing_behind(yard: Yard, caplog
     for _ in range(5):
         async with watch(yard, terminal.row.id) as viewer:
             await viewer.until(lambda viewer: viewer.output)
-            assert terminal.viewers > 0
+            assert terminal.live.viewers > 0
             viewer.socket.transport.abort()
-    await until(lambda: terminal.viewers == 0 and yard.site.doorway.staying("websocket") == 0)
+    await until(lambda: terminal.live.viewers == 0 and yard.site.gateway.staying("websocket") == 0)
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
@@ -409,7 +452,7 @@ async def test_a_peer_that_takes_nothing_is_given_up(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(connection, "STALLED", 0.5)
     async with flooded(ws_ping_interval=None) as (server, port, gone):
         with by_hand(port):
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 await gone.wait()
                 await until(lambda: not server.server_state.connections)
 
@@ -419,5 +462,5 @@ async def test_a_peer_that_takes_nothing_does_not_hold_up_the_end() -> None:
         with by_hand(port):
             await until(lambda: server.server_state.connections)
             server.should_exit = True
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 await gone.wait()

@@ -1,6 +1,5 @@
 """Terminals over HTTP: opened, looked at, typed into, ended, removed; and what is wrong with a request is told."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import httpx
 import pytest
 
 from server.conftest import Yard, yard_at
+from waiting import until
 
 
 async def session_of(yard: Yard) -> str:
@@ -25,19 +25,20 @@ async def opened(yard: Yard, argv: list[str], **fields: Any) -> dict[str, Any]:
 
 async def shows(yard: Yard, terminal: str, text: str) -> dict[str, Any]:
     """The snapshot, once a row has this text."""
-    async with asyncio.timeout(30):
-        while True:
-            seen = (await yard.client.get(f"/api/terminals/{terminal}/snapshot")).json()
-            if any(text in row for row in seen["text"]):
-                return dict(seen)
-            await asyncio.sleep(0.02)
+
+    async def look() -> dict[str, Any] | None:
+        seen = (await yard.client.get(f"/api/terminals/{terminal}/snapshot")).json()
+        return dict(seen) if any(text in row for row in seen["text"]) else None
+
+    return dict(await until(look))
 
 
 async def ended(yard: Yard, terminal: str) -> dict[str, Any]:
-    async with asyncio.timeout(30):
-        while (row := (await yard.client.get(f"/api/terminals/{terminal}")).json())["state"] != "ended":
-            await asyncio.sleep(0.02)
-    return dict(row)
+    async def look() -> dict[str, Any] | None:
+        row = (await yard.client.get(f"/api/terminals/{terminal}")).json()
+        return dict(row) if row["state"] == "ended" else None
+
+    return dict(await until(look))
 
 
 async def send(yard: Yard, terminal: str, what: str, **body: Any) -> httpx.Response:
@@ -76,7 +77,7 @@ async def test_a_snapshot_has_names_for_everything(yard: Yard) -> None:
         yard, ["printf", r"\033]2;a title\033\\\033[1;31mred\033[0m plain\033[?25l\033[?2004h\033]9;4;1;40\033\\"]
     )
     seen = await shows(yard, row["id"], "red plain")
-    assert (seen["cols"], seen["rows"], seen["title"], seen["scrollback"]) == (80, 24, "a title", 0)
+    assert (seen["cols"], seen["rows"], seen["title"], seen["scrollback"]) == (120, 30, "a title", 0)
     assert seen["text"][0] == "red plain" and "\x1b[" in seen["styled"][0]
     assert seen["cursor"]["x"] == 9 and seen["cursor"]["y"] == 0 and not seen["cursor"]["visible"]
     assert seen["modes"] == {"alternate": False, "bracketed_paste": True, "mouse": "off", "focus": False}
@@ -150,14 +151,45 @@ async def test_a_killed_one_stays_and_a_released_one_goes(yard: Yard) -> None:
     assert not recording.exists()
 
 
+async def test_a_signal_is_sent_and_the_program_may_go_on(yard: Yard) -> None:
+    script = "trap 'echo hung up' HUP; echo up; while :; do sleep 0.05; done"
+    row = await opened(yard, ["bash", "-c", script])
+    path = f"/api/terminals/{row['id']}/kill"
+    await shows(yard, row["id"], "up")
+    assert (await yard.client.post(path, params={"signal": "HUP"})).status_code == 204
+    await shows(yard, row["id"], "hung up")
+    wrong = await yard.client.post(path, params={"signal": "STOP"})
+    assert (wrong.status_code, wrong.json()["kind"]) == (400, "bad_request")
+    assert (await yard.client.post(path, params={"signal": "KILL"})).status_code == 204
+    assert (await ended(yard, row["id"]))["exit"] == {"signal": 9}
+
+
+async def test_the_screen_at_a_time_of_the_recording(yard: Yard) -> None:
+    row = await opened(yard, ["sh", "-c", "echo one; read x; printf '\\033[2J\\033[Htwo'; read y"])
+    path = f"/api/terminals/{row['id']}"
+    await shows(yard, row["id"], "one")
+    assert (await send(yard, row["id"], "lease", action="take")).status_code == 204
+    assert (await send(yard, row["id"], "input", message={"kind": "text", "text": "x\n"})).status_code == 204
+    await shows(yard, row["id"], "two")
+    assert (await yard.client.post(f"{path}/kill")).status_code == 204
+    events = [json.loads(line) for line in (await yard.client.get(f"{path}/recording")).text.splitlines()[1:]]
+    first = next(at for at, kind, data in events if kind == "o" and "one" in data)
+    for at, wanted in ((first, "one"), (10_000, "two")):
+        seen = await yard.client.get(f"{path}/snapshot", params={"at": at})
+        assert (seen.status_code, seen.json()["text"][0]) == (200, wanted)
+    for wrong in ("-1", "soon", "nan"):
+        answer = await yard.client.get(f"{path}/snapshot", params={"at": wrong})
+        assert (answer.status_code, answer.json()["kind"]) == (400, "bad_request"), wrong
+
+
 async def test_the_recording_is_a_file_to_keep(yard: Yard) -> None:
     row = await opened(yard, ["echo", "recorded"])
     await ended(yard, row["id"])
     got = await yard.client.get(f"/api/terminals/{row['id']}/recording")
     assert got.headers["content-type"].startswith("application/x-asciicast")
-    assert got.headers["content-disposition"] == f'attachment; filename="{row["id"]}.cast"'
+    assert got.headers["content-disposition"] == f"attachment; filename*=utf-8''{row['id']}.cast"
     header, *events = map(json.loads, got.text.splitlines())
-    assert (header["version"], header["width"], header["height"]) == (2, 80, 24)
+    assert (header["version"], header["width"], header["height"]) == (2, 120, 30)
     assert "recorded" in "".join(event[2] for event in events if event[1] == "o")
     Path(row["recording"]).unlink()
     assert (await yard.client.get(f"/api/terminals/{row['id']}/recording")).json()["kind"] == "not_found"
@@ -295,3 +327,30 @@ async def test_a_recording_that_still_grows_comes_whole_as_it_is_then(yard: Yard
         assert got.status_code == 200
         lines = got.text.splitlines()
         assert len(lines) > 5 and all(isinstance(json.loads(line), dict | list) for line in lines)
+
+
+async def test_a_prompt_its_output_and_the_end(yard: Yard) -> None:
+    row = await opened(yard, ["/bin/sh", "-c", "read -r name; echo hello $name; read -r more"])
+    assert (row["cols"], row["rows"]) == (120, 30)
+    id = row["id"]
+    sent = await send(yard, id, "prompt", text="Ana")
+    assert sent.status_code == 200, sent.text
+    assert sent.json()["stages"] == ["accepted", "echoed", "submitted"]
+    await shows(yard, id, "hello Ana")
+    since = {"since": sent.json()["offset"]}
+    assert (await yard.client.get(f"/api/terminals/{id}/text", params=since)).text.split() == ["Ana", "hello", "Ana"]
+    late = await yard.client.get(f"/api/terminals/{id}/wait", params={"limit": 0.01})
+    assert (late.status_code, late.json()["kind"]) == (504, "timed_out")
+    assert (await yard.client.post(f"/api/terminals/{id}/kill", params={"signal": "KILL"})).status_code == 204
+    over = await yard.client.get(f"/api/terminals/{id}/wait", params={"limit": 60})
+    assert (over.status_code, over.json()["state"], over.json()["exit"]["signal"]) == (200, "ended", 9)
+    assert (await send(yard, id, "prompt", text="Bea")).status_code == 404
+
+
+async def test_an_agents_own_screen_is_opened_without_a_turn(yard: Yard) -> None:
+    session = await session_of(yard)
+    made = await yard.client.post(f"/api/sessions/{session}/tui", json={"cols": 100})
+    assert made.status_code == 201, made.text
+    assert (made.json()["name"], made.json()["cols"], made.json()["rows"]) == ("script", 100, 30)
+    await shows(yard, made.json()["id"], "Type your message")
+    assert (await yard.client.get(f"/api/sessions/{session}/turns")).json()["items"] == []

@@ -12,10 +12,12 @@ import httpx
 import msgspec
 import pytest
 
+from ostler.model import Envelope
 from ostler.server import routes_turns
-from ostler.words import Envelope
-from server.conftest import Yard, until, yard_at
+from prefork import start_ostler_here
+from server.conftest import Yard, yard_at
 from server.test_sessions import make, run
+from waiting import until
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
 
@@ -38,6 +40,7 @@ async def test_a_turn_from_its_start_to_its_envelope(yard: Yard) -> None:
     assert told == {
         "id": told["id"],
         "session": session,
+        "number": 1,
         "state": "starting",
         "created_at": told["created_at"],
         "ended_at": None,
@@ -45,6 +48,7 @@ async def test_a_turn_from_its_start_to_its_envelope(yard: Yard) -> None:
         "access": "write",
         "model": "big",
         "transport": "pipe",
+        "attachments": [],
         "outcome": None,
         "error": None,
         "summary": "",
@@ -53,6 +57,7 @@ async def test_a_turn_from_its_start_to_its_envelope(yard: Yard) -> None:
         "duration_ms": None,
         "artifacts": [],
         "evidence": [],
+        "planted": [],
     }
     found = await ended(yard, told["id"])
     envelope = (await yard.client.get(f"/api/turns/{told['id']}/envelope")).json()
@@ -137,8 +142,8 @@ async def test_the_line_is_not_endless(yard: Yard, monkeypatch: pytest.MonkeyPat
 
 
 async def test_a_turn_of_another_process_is_cancelled_too(yard: Yard) -> None:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "ostler", "run", "script", "[[say:here]] [[never_end]]", "--json"),
+    process = await start_ostler_here(
+        ["run", "script", "[[say:here]] [[never_end]]", "--json"],
         cwd=yard.folder,
         env={**yard.ostler.setup.environ},
         stdout=asyncio.subprocess.PIPE,
@@ -177,6 +182,10 @@ NO_TURNS: list[tuple[dict[str, Any], int, str]] = [
     ({"attachments": [{"path": "a", "upload": "b"}]}, 400, "bad_request"),
     ({"attachments": [{"name": "a"}]}, 400, "bad_request"),
     ({"attachments": [{"name": "a/b", "content": "x"}]}, 400, "bad_request"),
+    ({"attachments": [{"path": "notes.txt", "type": "image/png"}]}, 400, "bad_request"),
+    ({"attachments": [{"path": "notes.txt", "type": "picture"}]}, 400, "bad_request"),
+    ({"attachments": [{"path": "notes.txt", "type": "t/" + "x" * 99}]}, 400, "bad_request"),
+    ({"attachments": [{"name": "a", "content": "b", "type": "image/png"}]}, 400, "bad_request"),
     ({"attachments": [{"upload": "nothing"}]}, 404, "not_found"),
     ({"attachments": [{"upload": "../../etc/passwd"}]}, 404, "not_found"),
     ({"attachments": [{"path": "missing.txt"}]}, 404, "not_found"),
@@ -193,6 +202,7 @@ NO_TURNS: list[tuple[dict[str, Any], int, str]] = [
 async def test_what_cannot_be_a_turn_leaves_nothing(yard: Yard) -> None:
     (yard.folder.parent / "outside.txt").write_text("no")
     (yard.folder / "link").symlink_to(yard.folder.parent / "outside.txt")
+    (yard.folder / "notes.txt").write_text("notes")
     os.mkfifo(yard.folder / "pipe")
     session = (await make(yard))["id"]
     for fields, status, kind in NO_TURNS:
@@ -238,6 +248,22 @@ async def test_attachments_limits_and_schema(yard: Yard) -> None:
     assert (await ended(yard, turn.id))["outcome"] == "done"
     structured = (await yard.client.get(f"/api/turns/{turn.id}/envelope")).json()["structured"]
     assert list(structured) == ["n"] and isinstance(structured["n"], int)
+
+
+async def test_the_type_of_an_attachment(yard: Yard) -> None:
+    (yard.folder / "scan").write_bytes(b"\0\0\0\x18ftypheic")  # the first bytes of HEIC are not known
+    sent = await yard.client.put("/api/uploads/shot", content=PNG, headers={"content-type": "application/octet-stream"})
+    session = (await make(yard))["id"]
+    given = [
+        {"path": "scan", "type": "image/heic"},
+        {"upload": sent.json()["upload"], "type": "image/png"},
+        {"name": "inline", "content": "a,b", "type": "text/csv"},
+    ]
+    answer = await start(yard, session, prompt="[[echo:attach]]", attachments=given)
+    assert answer.status_code == 202, answer.text
+    turn = yard.ostler.find_turn(answer.json()["id"]).turn
+    assert [a.type for a in turn.attachments] == ["image/heic", "image/png", "text/csv"]
+    assert (await ended(yard, turn.id))["outcome"] == "done"
 
 
 async def test_artifacts_are_downloads_by_name_alone(yard: Yard) -> None:
@@ -297,6 +323,7 @@ async def test_servers_by_the_names_that_the_settings_have(tmp_path: Path) -> No
     config.parent.mkdir(parents=True)
     argv = [sys.executable, "-P", "-m", "ostler.testing.agent", "--acp"]
     config.write_text(f'[acp]\nmine = {json.dumps(argv)}\n[mcp.db]\ncommand = "{sys.executable}"\n')
+    (tmp_path / ".git").mkdir()  # what other programs leave in the temporary folder lies above the project else
     async with yard_at(tmp_path, env={"OSTLER_ONLY": ""}) as yard:
         session = (await make(yard, agent="mine", access="full"))["id"]
         told = {"prompt": "[[say:hi]]", "transport": "dialog"}

@@ -1,8 +1,11 @@
-"""The wheel carries the built page, whole."""
+"""The wheel carries the built page, whole, and is all that has to be installed."""
 
+import json
 import re
 import subprocess
 import sys
+import sysconfig
+import venv
 import zipfile
 from pathlib import Path
 
@@ -50,3 +53,29 @@ def test_the_wheel_has_the_package_and_not_the_sources_of_the_page(wheel: zipfil
     names = wheel.namelist()
     assert "ostler/server/app.py" in names
     assert [name for name in names if name.endswith((".svelte", ".ts")) or "node_modules" in name] == []
+
+
+def test_installed_in_a_fresh_environment_it_runs_a_turn(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    """Its dependencies are those of this environment; ostler itself is the wheel's."""
+    venv.create(tmp_path / "venv", symlinks=True)
+    (packages,) = (tmp_path / "venv").glob("lib/python*/site-packages")
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    install = [
+        "-m",
+        "pip",
+        "--python",
+        str(tmp_path / "venv"),
+        "install",
+        "--no-deps",
+        "--no-index",
+        "--ignore-installed",
+    ]
+    subprocess.run([sys.executable, *install, "--quiet", str(wheel.filename)], check=True, timeout=100)
+    assert (packages / "ostler" / "server" / "page" / "index.html").exists()
+    command = [str(tmp_path / "venv" / "bin" / "ostler"), "run", "script", "hello", "--json"]
+    env = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    ran = subprocess.run(command, check=False, cwd=tmp_path, env=env, capture_output=True, stdin=subprocess.DEVNULL)
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert json.loads(ran.stdout)["outcome"] == "done"
+    where = [command[0].replace("/ostler", "/python"), "-c", "import ostler; print(ostler.__file__)"]
+    assert subprocess.run(where, check=True, capture_output=True, text=True).stdout.startswith(str(packages))

@@ -11,24 +11,23 @@ from websockets.exceptions import ConnectionClosed
 
 from ostler.terminal.emulator import Emulator
 from ostler.terminal.keys import Key
-from ostler.terminal.viewing import (
+from ostler.terminal.viewer_protocol import (
     Ack,
-    AnySaid,
-    Facts,
+    AnyViewerMessage,
+    FactsMessage,
     Gone,
     Hello,
     Leased,
-    Press,
-    Refused,
-    Resized,
-    Shown,
+    PressKey,
+    RefusedMessage,
+    ResizedMessage,
+    SnapshotMessage,
     Type,
     Want,
-    read_told,
-    said,
+    encode_message,
+    read_terminal_message,
 )
-
-PATIENCE = 60.0  # seconds until something that must come has not come
+from waiting import PATIENCE
 
 
 class Watcher:
@@ -46,7 +45,7 @@ class Watcher:
         self.lease: Leased | None = None
         self.title = ""
         self.bells = 0
-        self.errors: list[Refused] = []
+        self.errors: list[RefusedMessage] = []
         self.gone: Gone | None = None
         self.closed: tuple[int | None, str | None] | None = None
         self.screen: Emulator | None = None
@@ -73,25 +72,25 @@ class Watcher:
         except ConnectionClosed:
             self.closed = self.socket.close_code, self.socket.close_reason
             return
-        match read_told(frame):
+        match read_terminal_message(frame):
             case (int(offset), bytes(data)):
                 await self._bytes(offset, data)
             case Hello() as hello:
                 self.hello, self.gone = hello, None
                 self.hellos += 1
-            case Shown() as shown:
+            case SnapshotMessage() as shown:
                 await self._show(shown)
-            case Resized() as resized:
+            case ResizedMessage() as resized:
                 assert resized.offset == self.offset, "a resize comes between the bytes before and after it"
                 self._resize(resized.cols, resized.rows)
             case Leased() as leased:
                 self.lease = leased
-            case Facts() as facts:
+            case FactsMessage() as facts:
                 self.title = facts.title if facts.title is not None else self.title
                 self.bells += facts.bells
             case Gone() as gone:
                 self.gone = gone
-            case Refused() as refused:
+            case RefusedMessage() as refused:
                 self.errors.append(refused)
 
     async def _bytes(self, offset: int, data: bytes) -> None:
@@ -103,7 +102,7 @@ class Watcher:
         if self.acknowledges:
             await self.say(Ack(offset=self.offset))
 
-    async def _show(self, shown: Shown) -> None:
+    async def _show(self, shown: SnapshotMessage) -> None:
         self.snapshots += 1
         if self.snapshots > 1 and shown.offset != self.offset:
             self.holes += 1
@@ -139,9 +138,9 @@ class Watcher:
 
     # -- saying
 
-    async def say(self, message: AnySaid) -> None:
+    async def say(self, message: AnyViewerMessage) -> None:
         try:
-            await self.socket.send(said(message))
+            await self.socket.send(encode_message(message))
         except ConnectionClosed:
             pass  # `step` will tell
 
@@ -153,7 +152,7 @@ class Watcher:
         await self.say(Type(text=text))
 
     async def press(self, name: str, **fields: Any) -> None:
-        await self.say(Press(key=Key(name=name, **fields)))
+        await self.say(PressKey(key=Key(name=name, **fields)))
 
     def close(self) -> None:
         if self.screen is not None:
@@ -184,7 +183,7 @@ async def watching(
     offset = again.offset if again else None
     query = f"viewer={viewer or viewer_id()}" + (f"&offset={offset}" if offset is not None else "")
     async with connect(
-        f"{url}?{query}", additional_headers=headers, max_size=None, compression=None, close_timeout=5, proxy=None
+        f"{url}?{query}", additional_headers=headers, max_size=None, compression=None, proxy=None, open_timeout=PATIENCE
     ) as socket:
         watcher = again or Watcher(socket, acknowledges)
         watcher.socket, watcher.closed = socket, None

@@ -7,10 +7,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
+from ostler.model import Ended, Envelope, Session, Text, Turn, TurnRow
 from ostler.store import Store
-from ostler.words import Ended, Envelope, Session, Text, Turn, TurnRow
 
 
 def session(id: str = "k3", **fields: Any) -> Session:
@@ -35,9 +36,20 @@ def ended(seq: int, turn: str = "t1") -> Ended:
     return Ended(seq=seq, at=float(seq), turn=turn, outcome="done")
 
 
+async def begin_old_turn(store: Store, row: TurnRow) -> None:
+    """Begins a turn in a store of the first version, which knows nothing of the pool."""
+    columns = "id, session, state, created_at, first_seq, turn"
+    values = (row.id, row.session, "starting", row.created_at, 1, msgspec.json.encode(row.turn))
+    await store._writer.write(
+        lambda db: db.execute(f"INSERT INTO turns ({columns}) VALUES (?, ?, ?, ?, ?, ?)", values), full=True
+    )
+    await store.change_session(row.session, turns=1)
+
+
 @pytest.fixture
 def make() -> SimpleNamespace:
-    return SimpleNamespace(session=session, row=row, envelope=envelope, texts=texts, ended=ended)
+    makers = {"session": session, "row": row, "envelope": envelope, "texts": texts, "ended": ended}
+    return SimpleNamespace(**makers, begin_old_turn=begin_old_turn)
 
 
 @pytest.fixture
@@ -49,7 +61,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 PRELUDE = """
 import asyncio, os, sys
 from ostler.store import Store
-from ostler.words import *
+from ostler.model import *
 sys.path.insert(0, {here!r})
 from conftest import session, row, envelope, texts, ended
 folder = sys.argv[1]

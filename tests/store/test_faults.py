@@ -6,16 +6,16 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from needs import needs
 from ostler.errors import OstlerError
-from ostler.store import Store
-from ostler.words import Raw
+from ostler.model import Raw
+from ostler.store import Store, schema
 
 Script = Callable[..., "subprocess.Popen[str]"]
 
@@ -44,7 +44,8 @@ async def test_damage_found_later_is_told_by_each_call(tmp_path: Path, make: Sim
         await store.append("k3", [Raw(seq=seq, line="x" * 2000) for seq in range(1, 100)])
     path = tmp_path / "s" / "ostler.db"
     data = bytearray(path.read_bytes())
-    data[8192:] = b"\xa5" * (len(data) - 8192)
+    tables = 32 * 4096  # the first pages: what tables there are, and where they begin
+    data[tables:] = b"\xa5" * (len(data) - tables)
     path.write_bytes(data)
     with Store.open(tmp_path / "s") as store:
         with pytest.raises(OstlerError, match="damaged") as read:
@@ -60,6 +61,28 @@ def test_a_store_of_a_newer_version(tmp_path: Path) -> None:
         db.execute("PRAGMA user_version = 99")
     db.close()
     assert "Upgrade ostler" in refused(tmp_path / "s", r"newer ostler \(store version 99").hint
+
+
+class MadeMeanwhile:
+    """A connection to a new store, which another process makes after the first look at it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.db, self.looks = path, sqlite3.connect(path), 0
+
+    def execute(self, query: str) -> sqlite3.Cursor:
+        if "application_id" in query or "sqlite_master" in query:
+            self.looks += 1
+            if self.looks == 2:
+                Store.open(self.path.parent).close()
+        return self.db.execute(query)
+
+
+def test_a_store_that_another_process_makes_between_two_looks(tmp_path: Path) -> None:
+    """It was taken for another program's: it had no id at the first look, and tables at the second."""
+    opened = MadeMeanwhile(tmp_path / "ostler.db")
+    schema._check(opened, opened.path)  # type: ignore[arg-type]
+    assert opened.looks == 2
+    opened.db.close()
 
 
 def test_a_database_of_another_program(tmp_path: Path) -> None:
@@ -94,22 +117,18 @@ def test_a_database_that_is_a_symlink_or_a_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "planted").exists()
 
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount or to change the user")
-
-
-@needs_root
+@needs("root")
 def test_a_folder_of_another_user(tmp_path: Path) -> None:
     (tmp_path / "s").mkdir(0o700)
     os.chown(tmp_path / "s", 65534, 65534)
     refused(tmp_path / "s", "another user")
 
 
-@needs_root
 async def test_a_read_only_disk(disk: Path, make: SimpleNamespace) -> None:
     with Store.open(disk / "s") as store:
         await store.add_session(make.session())
     subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
-    assert "another" in refused(disk / "s", "not writable").hint
+    assert "OSTLER_HOME" in refused(disk / "s", "not writable").hint
     refused(disk / "other", "Read-only")
     subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
     with Store.open(disk / "s") as store:
@@ -131,7 +150,7 @@ def as_nobody() -> Iterator[Path]:
 
 def test_a_folder_or_database_without_write_permission(as_nobody: Path) -> None:
     as_nobody.chmod(0o500)
-    assert "not writable" in refused(as_nobody, "Permission denied").hint
+    assert "OSTLER_HOME" in refused(as_nobody, "Permission denied").hint
     as_nobody.chmod(0o700)
     Store.open(as_nobody).close()
     (as_nobody / "ostler.db").chmod(0o400)
@@ -188,18 +207,10 @@ async def test_a_write_waits_for_another_process(store: Store, make: SimpleNames
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 2 MB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m,mode=700", "ostler-test", folder]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("this machine lets nobody mount")
-    yield folder
-    subprocess.run(["umount", "-l", folder], check=True)
+def disk(mounted: Callable[[int], Path]) -> Path:
+    return mounted(2)
 
 
-@needs_root
 async def test_a_full_disk_fails_the_write_and_no_other_and_recovers(disk: Path, make: SimpleNamespace) -> None:
     with Store.open(disk / "s") as store:
         await store.add_session(make.session())
@@ -222,13 +233,10 @@ async def test_a_full_disk_fails_the_write_and_no_other_and_recovers(disk: Path,
     db.close()
 
 
-@needs_root
 def test_opening_on_a_full_disk(disk: Path) -> None:
     (disk / "s").mkdir(0o700)
     _fill(disk / "ballast")
-    started = time.monotonic()
     assert "full" in str(refused(disk / "s", "s"))
-    assert time.monotonic() - started < 30
     (disk / "ballast").unlink()
     Store.open(disk / "s").close()
 

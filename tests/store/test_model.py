@@ -3,8 +3,9 @@
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
 from ostler.errors import OstlerError
+from ostler.model import Envelope, Session, Text, Turn, TurnRow
 from ostler.store import Store
-from ostler.words import Envelope, Session, Text, Turn, TurnRow
 
 
 @dataclass
@@ -61,10 +62,14 @@ class Stores(RuleBasedStateMachine):
         self.loop.close()
         shutil.rmtree(self.folder)
 
-    def call(self, call: Coroutine[Any, Any, Any]) -> Any:
+    def call(self, write: Callable[[], Awaitable[Any]]) -> Any:
         """The result, or the kind of the error."""
+
+        async def written() -> Any:
+            return await write()
+
         try:
-            return self.loop.run_until_complete(call)
+            return self.loop.run_until_complete(written())
         except OstlerError as error:
             return error.kind
 
@@ -80,15 +85,15 @@ class Stores(RuleBasedStateMachine):
     def add_session(self) -> str:
         id = self.fresh("s")
         new = Session(id=id, agent="script", folder="/w", created_at=0.0, used_at=0.0)
-        assert self.call(self.store.add_session(new)) is None
-        assert self.call(self.store.add_session(new)) == "exists"
+        assert self.call(lambda: self.store.add_session(new)) is None
+        assert self.call(lambda: self.store.add_session(new)) == "exists"
         self.model[id] = ModelSession()
         return id
 
     @rule(target=turns, session=sessions)
     def begin(self, session: str) -> Any:
         id, model = self.fresh("t"), self.model[session]
-        result = self.call(self.store.begin_turn(self.row(id, session)))
+        result = self.call(lambda: self.store.begin_turn(self.row(id, session)))
         if model.state() != "idle":
             assert result == ("bad_request" if model.closed else "busy")
             return multiple()
@@ -100,7 +105,7 @@ class Stores(RuleBasedStateMachine):
     @rule(target=turns, session=sessions)
     def queue(self, session: str) -> Any:
         id, model = self.fresh("t"), self.model[session]
-        result = self.call(self.store.queue_turn(self.row(id, session)))
+        result = self.call(lambda: self.store.queue_turn(self.row(id, session)))
         if model.closed:
             assert result == "bad_request"
             return multiple()
@@ -111,7 +116,7 @@ class Stores(RuleBasedStateMachine):
     @rule(turn=turns)
     def claim(self, turn: tuple[str, str]) -> None:
         session, id = turn
-        result = self.call(self.store.claim_turn(id, "me"))
+        result = self.call(lambda: self.store.claim_turn(id, "me"))
         model = self.model.get(session, ModelSession())
         living = model.living()
         if living and living[0].id == id and {each.state for each in living} == {"queued"}:
@@ -123,7 +128,7 @@ class Stores(RuleBasedStateMachine):
 
     @rule(turn=turns, state=st.sampled_from(["queued", "starting", "running", "asking", "ended"]))
     def change(self, turn: tuple[str, str], state: Any) -> None:
-        result = self.call(self.store.change_turn(turn[1], state))
+        result = self.call(lambda: self.store.change_turn(turn[1], state))
         found = self.find(turn)
         if found is None:
             assert result == "not_found"
@@ -141,7 +146,7 @@ class Stores(RuleBasedStateMachine):
         events = self.model[session].events
         first = len(events) + 1 - back
         new = [Text(seq=first + n, text=f"e{first + n}") for n in range(count)]
-        result = self.call(self.store.append(session, new))
+        result = self.call(lambda: self.store.append(session, new))
         if back:
             assert result == "store"
         else:
@@ -155,7 +160,7 @@ class Stores(RuleBasedStateMachine):
         events = self.model[session].events if found else []
         last = [Text(seq=len(events) + 1, text="end")] if with_event else []
         envelope = self.envelope(id, session)
-        result = self.call(self.store.end_turn(id, last=last, envelope=envelope))
+        result = self.call(lambda: self.store.end_turn(id, last=last, envelope=envelope))
         if found is None:
             assert result == "not_found"
         elif found.state == "ended":
@@ -168,7 +173,7 @@ class Stores(RuleBasedStateMachine):
     @rule(session=sessions, state=st.sampled_from(["closed", "idle"]))
     def close_or_open(self, session: str, state: str) -> None:
         model = self.model[session]
-        result = self.call(self.store.change_session(session, state=state))
+        result = self.call(lambda: self.store.change_session(session, state=state))
         if state == "closed" and model.living():
             assert result == "busy"
         else:
@@ -178,13 +183,14 @@ class Stores(RuleBasedStateMachine):
     @rule(session=sessions)
     def refuse_removal(self, session: str) -> None:
         if self.model[session].living():
-            assert self.call(self.store.remove_session(session)) == "busy"
+            assert self.call(lambda: self.store.remove_session(session)) == "busy"
 
     @rule(session=consumes(sessions))
     def remove(self, session: str) -> None:
         for turn in self.model[session].living():
-            assert self.call(self.store.end_turn(turn.id, last=(), envelope=self.envelope(turn.id, session))) is True
-        assert self.call(self.store.remove_session(session)) is None
+            ended = partial(self.store.end_turn, turn.id, last=(), envelope=self.envelope(turn.id, session))
+            assert self.call(ended) is True
+        assert self.call(lambda: self.store.remove_session(session)) is None
         del self.model[session]
 
     @rule()

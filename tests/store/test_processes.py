@@ -9,8 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
+from ostler.model import Text
 from ostler.store import Store
-from ostler.words import Text
+from waiting import PATIENCE
 
 Script = Callable[..., "subprocess.Popen[str]"]
 
@@ -24,23 +25,28 @@ async def main():
         first = await store.begin_turn(row("t1", owner="other"))
         for seq in range(first, 501):
             await store.append("k3", texts(seq, 1))
+            if seq == 249:
+                sys.stdin.readline()
         await store.end_turn("t1", last=[ended(501)], envelope=envelope("t1"))
 asyncio.run(main())
 """,
         store.folder,
     )
     seen: list[object] = []
-    version, parts, deadline = store.data_version(), 0, time.monotonic() + 60
+    version, halves, deadline = store.data_version(), 0, time.monotonic() + PATIENCE
     while store.running_turns() or not seen:
         assert time.monotonic() < deadline, other.communicate()
         if (now := store.data_version()) != version:
             version = now
-            seen += (new := store.events("k3", after=len(seen)))
-            parts += bool(new)
+            seen += store.events("k3", after=len(seen))
+            if len(seen) == 249:  # while the turn ran: now the rest
+                halves += 1
+                other.stdin.write("go on\n")
+                other.stdin.flush()
         await asyncio.sleep(0.001)
     seen += store.events("k3", after=len(seen))
-    assert (other.wait(30), seen) == (0, [*make.texts(1, 500), make.ended(501)])
-    assert parts > 1
+    assert (other.wait(PATIENCE), seen) == (0, [*make.texts(1, 500), make.ended(501)])
+    assert halves == 1
     assert store.turn("t1").envelope == make.envelope("t1")
 
 
@@ -67,7 +73,7 @@ async def test_of_two_processes_exactly_one_claims_a_turn(store: Store, make: Si
     for racer in racers:
         racer.stdin.write("go\n")
         racer.stdin.flush()
-    won = [set(racer.communicate(timeout=60)[0].split()) for racer in racers]
+    won = [set(racer.communicate(timeout=PATIENCE)[0].split()) for racer in racers]
     assert won[0] | won[1] == set(turns)
     assert not won[0] & won[1]
     owners = {turn.id: turn.owner for turn in store.running_turns()}
@@ -84,7 +90,7 @@ asyncio.run(main())
 """
     counts = []
     for process in [script(code, tmp_path / "new") for _ in range(6)]:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=PATIENCE)
         assert (process.returncode, err) == (0, "")
         counts.append(int(out))
     assert sorted(counts) == [1, 2, 3, 4, 5, 6]
@@ -112,7 +118,7 @@ async def test_kill_9_of_the_writer_loses_no_acknowledged_event(
         process = script(WRITER, store.folder)
         acknowledged = {int(process.stdout.readline()) for _ in range(20 + 13 * round)}
         os.kill(process.pid, signal.SIGKILL)
-        acknowledged |= {int(line) for line in process.communicate(timeout=30)[0].split("\n") if line}
+        acknowledged |= {int(line) for line in process.communicate(timeout=PATIENCE)[0].split("\n") if line}
         seqs = [event.seq for event in store.events("k3")]
         assert acknowledged <= set(seqs)
         assert seqs == list(range(1, len(seqs) + 1))

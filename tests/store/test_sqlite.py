@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from ostler.errors import OstlerError
+from ostler.model import EVENT_DECODER, EVENT_ENCODER, Exit, Owner, Raw, TerminalRow, Text, ToolStarted
 from ostler.store import Store, schema
 from ostler.store.files import turn_folder, write_private
-from ostler.words import EVENT_DECODER, EVENT_ENCODER, Owner, Raw, Text, ToolStarted
 
 
 def modes(folder: Path) -> dict[str, str]:
@@ -124,17 +124,12 @@ async def test_sessions_are_found_by_id_name_prefix_and_place(store: Store, make
     assert store.find("ABC") == store.find("%") == store.find("") == store.find("zzz") == []
     assert store.sessions() == [two, one]
     assert store.sessions(limit=1) == [two]
-    assert store.latest("script", "/w") == one
-    assert store.latest("claude", "/w") is None
 
 
-async def test_latest_is_the_last_used_and_never_a_closed_one(store: Store, make: SimpleNamespace) -> None:
-    await store.add_session(make.session("a", used_at=1.0))
+async def test_a_closed_session_takes_no_turn_until_it_is_open_again(store: Store, make: SimpleNamespace) -> None:
     await store.add_session(make.session("b", used_at=2.0))
-    assert store.latest("script", "/w").id == "b"
     closed = await store.change_session("b", state="closed")
     assert closed.state == "closed"
-    assert store.latest("script", "/w").id == "a"
     with pytest.raises(OstlerError, match="closed"):
         await store.begin_turn(make.row("t1", "b"))
     assert (await store.change_session("b", state="idle")).state == "idle"
@@ -146,7 +141,7 @@ async def test_names_that_are_not_unicode(store: Store, make: SimpleNamespace) -
     with pytest.raises(OstlerError) as write:
         await store.add_session(make.session(folder=odd))
     with pytest.raises(OstlerError) as read:
-        store.latest("script", odd)
+        store.find(odd)
     assert (write.value.kind, read.value.kind) == ("bad_request", "bad_request")
 
 
@@ -183,7 +178,7 @@ async def test_unknown_and_known_ids(store: Store, make: SimpleNamespace) -> Non
             await call
         assert caught.value.kind == kind
     assert await store.claim_turn("no", "me") is None
-    assert store.turn("no") is store.last_turn("k3") is store.owner("no") is store.note("no") is None
+    assert store.turn("no") is store.owner("no") is store.note("no") is None
 
 
 async def test_a_removed_session_leaves_no_turn_event_or_file(store: Store, make: SimpleNamespace) -> None:
@@ -207,6 +202,8 @@ async def test_the_last_event_of_a_kind(store: Store, make: SimpleNamespace) -> 
     await store.add_session(make.session("k3"))
     await store.begin_turn(make.row("t", "k3"))
     await store.append("k3", make.texts(1, 3, "t"))
+    assert store.last_event("k3", "text", among=0) is None
+    assert store.last_event("k3", "text", among=100) == store.last_event("k3", "text")
     last = store.last_event("k3", "text")
     assert last is not None and last.seq == 3 and last == store.events("k3")[-1]
     assert store.last_event("k3", "tex") is store.last_event("k4", "text") is store.last_event("k3", "ended") is None
@@ -314,7 +311,22 @@ async def test_a_second_prompt_is_busy_or_queued(store: Store, make: SimpleNames
     assert await store.claim_turn("t2", "me") is None
     assert (store.turn("t2").state, store.turn("t2").owner) == ("starting", "me")
     assert (store.session("k3").state, store.session("k3").turns) == ("busy", 2)
-    assert (store.last_turn("k3").id, store.last_ended("k3").id) == ("t3", "t1")
+    assert store.last_ended("k3").id == "t1"
+
+
+async def test_a_queued_turn_is_kept_as_it_is_when_it_begins(store: Store, make: SimpleNamespace) -> None:
+    await store.add_session(make.session())
+    await store.queue_turn(make.row("t1"))
+    now = replace(make.row("t1").turn, tools_denied=("web",))
+    with pytest.raises(OstlerError) as caught:
+        await store.renew_turn(now)
+    assert caught.value.kind == "bad_request"
+    assert await store.claim_turn("t1", "me") == 1
+    await store.renew_turn(now)
+    assert store.turn("t1").turn == now
+    with pytest.raises(OstlerError) as caught:
+        await store.renew_turn(replace(now, id="nobody"))
+    assert caught.value.kind == "not_found"
 
 
 async def test_a_queued_turn_can_be_given_up(store: Store, make: SimpleNamespace) -> None:
@@ -392,13 +404,54 @@ async def test_a_wrong_write_in_a_batch_hurts_no_other(store: Store, make: Simpl
 
 async def test_a_cancelled_write_is_committed_nevertheless(store: Store, make: SimpleNamespace) -> None:
     await store.add_session(make.session())
-    tasks = [asyncio.create_task(store.append("k3", make.texts(seq, 1))) for seq in range(1, 51)]
+    tasks = [asyncio.ensure_future(store.append("k3", make.texts(seq, 1))) for seq in range(1, 51)]
     await asyncio.sleep(0)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     await store.append("k3", make.texts(51, 1))
     assert store.events("k3") == make.texts(1, 51)
+
+
+@pytest.mark.parametrize("early", [True, False])
+async def test_who_waits_for_a_turns_write_hears_of_a_cancel_once_it_is_settled(
+    store: Store, make: SimpleNamespace, early: bool
+) -> None:
+    """So that the canceller can tell whether the turn has begun. `early`: the cancel comes before the wait."""
+    await store.add_session(make.session())
+    seen: list[bool] = []
+
+    async def begin() -> None:
+        try:
+            await store.begin_turn(make.row("t", "k3"))
+        except asyncio.CancelledError:
+            seen.append(store.turn("t") is not None)
+            raise
+
+    task = asyncio.create_task(begin())
+    if not early:
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert seen == ([] if early else [True])  # one that never began to run has written nothing
+    assert (store.turn("t") is None) is early
+
+
+async def test_a_cancelled_write_that_failed_says_so(store: Store, make: SimpleNamespace) -> None:
+    await store.add_session(make.session())
+    await store.append("k3", make.texts(1, 1))
+    writing = store.append("k3", make.texts(1, 1))
+
+    async def wait() -> None:
+        await writing
+
+    task = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert writing.done() and isinstance(writing.exception(), OstlerError)
 
 
 # -- owners, notes, changes -------------------------------------------------------------------------
@@ -418,7 +471,7 @@ async def test_owners(store: Store) -> None:
 
 async def test_notes_and_counts(store: Store) -> None:
     await store.set_note("probe", {"claude": ["2.1", None]})
-    store.set_note_sync("trust", "abc")
+    await store.set_note("trust", "abc")
     assert (store.note("probe"), store.note("trust"), store.note("none")) == ({"claude": ["2.1", None]}, "abc", None)
     assert await asyncio.gather(*(store.bump("launches") for _ in range(10))) == list(range(1, 11))
     assert store.note("launches") == 10
@@ -439,3 +492,56 @@ async def test_data_version_tells_every_commit_and_nothing_else(store: Store, ma
 
 def test_one_store_serves_several_loops(store: Store) -> None:
     assert [asyncio.run(store.bump("n")) for _ in range(3)] == [1, 2, 3]
+
+
+# -- what is written soon ---------------------------------------------------------------------------
+
+
+def turn_terminal(id: str = "t-1") -> TerminalRow:
+    return TerminalRow(id=id, session="k3", name="turn 1", source="turn", cols=80, rows=24, created_at=1.0)
+
+
+async def test_the_terminal_of_a_turn_is_written_with_what_comes_next(store: Store, make: SimpleNamespace) -> None:
+    await store.add_session(make.session())
+    adding = store.add_turn_terminal(turn_terminal())
+    await store.append("k3", make.texts(1, 1))
+    assert [row.id for row in store.terminals()] == ["t-1"]  # before what was written after it
+    await adding
+    await store.add_turn_terminal(turn_terminal("t-2"))  # with nothing after it, too
+    assert {row.id for row in store.terminals()} == {"t-1", "t-2"}
+
+
+async def test_what_is_to_be_written_soon_is_not_lost_by_a_close(tmp_path: Path, make: SimpleNamespace) -> None:
+    store = Store.open(tmp_path / "other")
+    await store.add_session(make.session())
+    adding = store.add_turn_terminal(turn_terminal())
+    store.close()
+    await adding
+    with Store.open(tmp_path / "other") as again:
+        assert [row.id for row in again.terminals()] == ["t-1"]
+    with pytest.raises(OstlerError, match="is closed"):
+        store.add_turn_terminal(turn_terminal("t-2"))
+
+
+async def test_a_terminal_that_cannot_be_added_fails_alone(store: Store, make: SimpleNamespace) -> None:
+    await store.add_session(make.session())
+    refused = store.add_turn_terminal(replace(turn_terminal(), session="no"))
+    await store.append("k3", make.texts(1, 1))
+    with pytest.raises(OstlerError, match="no session"):
+        await refused
+    assert (store.terminals(), store.events("k3")) == ([], make.texts(1, 1))
+
+
+async def test_a_turn_and_its_terminal_end_in_one_commit(store: Store, make: SimpleNamespace) -> None:
+    await store.add_session(make.session())
+    await store.begin_turn(make.row("t1"))
+    await store.add_turn_terminal(turn_terminal())
+    known = {"exit": Exit(code=0), "ended_at": 5.0, "size": 7}
+    with pytest.raises(OstlerError):  # a seq that is taken twice: neither is written
+        await store.end_turn(
+            "t1", last=[make.ended(1), make.ended(1)], envelope=make.envelope("t1"), terminal=("t-1", known)
+        )
+    row = store.terminal("t-1")
+    assert row is not None and row.state == "live"
+    assert await store.end_turn("t1", last=[make.ended(1)], envelope=make.envelope("t1"), terminal=("t-1", known))
+    assert store.terminal("t-1") == replace(row, state="ended", **known)

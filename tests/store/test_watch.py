@@ -2,18 +2,19 @@
 
 import sqlite3
 from collections.abc import Iterator
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 
 from ostler.errors import OstlerError
-from ostler.store import Store
-from ostler.store.watch import Touched, Watch
-from ostler.words import EVENT_DECODER, TerminalRow
+from ostler.model import EVENT_DECODER, TerminalRow
+from ostler.store import Store, runs
+from ostler.store.watch import StoreWatch, Touched
 
 
 @pytest.fixture
-def watch(store: Store) -> Iterator[Watch]:
+def watch(store: Store) -> Iterator[StoreWatch]:
     watch = store.watch()
     yield watch
     watch.close()
@@ -23,7 +24,7 @@ def terminal(id: str, session: str = "k3") -> TerminalRow:
     return TerminalRow(id=id, session=session, name=id, source="pty", cols=80, rows=24, created_at=1.0)
 
 
-async def test_every_change_of_a_row_is_told_once(store: Store, watch: Watch, make: SimpleNamespace) -> None:
+async def test_every_change_of_a_row_is_told_once(store: Store, watch: StoreWatch, make: SimpleNamespace) -> None:
     await store.add_session(make.session("one"))
     await store.add_session(make.session("two"))
     first = watch.touched(0)
@@ -43,7 +44,23 @@ async def test_every_change_of_a_row_is_told_once(store: Store, watch: Watch, ma
     assert watch.newest_touch() == third.last
 
 
-async def test_turns_touch_their_session(store: Store, watch: Watch, make: SimpleNamespace) -> None:
+async def test_a_change_of_a_node_is_one_of_its_run(store: Store, watch: StoreWatch) -> None:
+    for id, state in (("r1", "running"), ("r2", "done")):
+        await store.change_documents(partial(runs.save_run, id=id, created_at=1.0, state=state, body=id.encode()))
+    begun = watch.touched(0)
+    assert begun.runs == {"r1", "r2"}
+    await store.change_documents(lambda db: runs.change_node(db, "r1", "plan", lambda body: b"begun"))
+    await store.change_documents(lambda db: runs.change_node(db, "r1", "plan", lambda body: b"done"))
+    assert watch.touched(begun.last).runs == {"r1"}
+    assert watch.runs(["r1", "gone"]) == [(b"r1", [b"done"])]
+    assert watch.newest_runs(1) == ["r1"]
+    assert store.documents(runs.RUNS_OPEN) == [b"r1"]
+    with sqlite3.connect(store.folder / "ostler.db") as db:
+        (plan,) = db.execute(f"EXPLAIN QUERY PLAN {runs.RUNS_OPEN}").fetchall()
+    assert "runs_open" in plan[3], "those that have ended, and they may be many, are not read for it"
+
+
+async def test_turns_touch_their_session(store: Store, watch: StoreWatch, make: SimpleNamespace) -> None:
     await store.add_session(make.session())
     for change in (
         lambda: store.begin_turn(make.row("t1")),
@@ -57,7 +74,7 @@ async def test_turns_touch_their_session(store: Store, watch: Watch, make: Simpl
         assert watch.touched(before).sessions == {"k3"}
 
 
-async def test_who_is_too_far_behind_is_told_so(store: Store, watch: Watch, make: SimpleNamespace) -> None:
+async def test_who_is_too_far_behind_is_told_so(store: Store, watch: StoreWatch, make: SimpleNamespace) -> None:
     await store.add_session(make.session())
     seen = watch.newest_touch()
     with sqlite3.connect(store.folder / "ostler.db") as db:
@@ -71,7 +88,7 @@ async def test_who_is_too_far_behind_is_told_so(store: Store, watch: Watch, make
 
 
 async def test_the_version_tells_that_something_was_committed(
-    store: Store, watch: Watch, make: SimpleNamespace
+    store: Store, watch: StoreWatch, make: SimpleNamespace
 ) -> None:
     before = watch.version()
     assert watch.version() == before
@@ -79,7 +96,7 @@ async def test_the_version_tells_that_something_was_committed(
     assert watch.version() != before
 
 
-async def test_a_journal_is_read_in_bounded_pieces(store: Store, watch: Watch, make: SimpleNamespace) -> None:
+async def test_a_journal_is_read_in_bounded_pieces(store: Store, watch: StoreWatch, make: SimpleNamespace) -> None:
     await store.add_session(make.session())
     await store.append("k3", make.texts(1, 50))
     assert [seq for seq, _ in watch.journal("k3", 0, 10, 1 << 20)] == list(range(1, 11))
@@ -95,7 +112,7 @@ async def test_a_journal_is_read_in_bounded_pieces(store: Store, watch: Watch, m
     assert watch.last_seqs(["k3", "nobody"]) == {"k3": 50}
 
 
-async def test_many_rows_at_once(store: Store, watch: Watch, make: SimpleNamespace) -> None:
+async def test_many_rows_at_once(store: Store, watch: StoreWatch, make: SimpleNamespace) -> None:
     for n, id in enumerate(("a", "b", "c")):
         await store.add_session(make.session(id, used_at=float(n)))
     await store.begin_turn(make.row("a1", "a"))
@@ -111,7 +128,7 @@ async def test_many_rows_at_once(store: Store, watch: Watch, make: SimpleNamespa
     assert {row.id for row in watch.sessions(["a", "c", "x"])} == {"a", "c"}
 
 
-async def test_terminals_of_many_sessions(store: Store, watch: Watch, make: SimpleNamespace) -> None:
+async def test_terminals_of_many_sessions(store: Store, watch: StoreWatch, make: SimpleNamespace) -> None:
     await store.add_session(make.session("a"))
     for n in range(6):
         await store.add_terminal(terminal(f"t{n}", "a"))

@@ -10,11 +10,11 @@ import pytest_asyncio
 
 from ostler.process import Size, Warden, tree
 from ostler.process.pty import Pty
-from ostler.terminal.live import Terminal
-from ostler.terminal.screen import Screens
+from ostler.terminal.live import LiveTerminal
+from ostler.terminal.screen.screens import Screens
 from terminal.watching import row
 
-Run = Callable[..., Awaitable[tuple[Terminal, Pty]]]
+Run = Callable[..., Awaitable[tuple[LiveTerminal, Pty]]]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -41,13 +41,13 @@ async def run(screens: Screens, tmp_path: Path) -> AsyncIterator[Run]:
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TERM": "xterm-256color", "LANG": "C.UTF-8", "PS1": "$ "}
     started: list[Pty] = []
 
-    async def run(*argv: str, **options: Any) -> tuple[Terminal, Pty]:
+    async def run(*argv: str, **options: Any) -> tuple[LiveTerminal, Pty]:
         process = await warden.spawn(
             argv, cwd=str(tmp_path), env=env, mark=mark, stdin=None, tty=Size(80, 24), keep_stdin=True
         )
         pty = Pty(process)
         started.append(pty)
-        terminal = Terminal(row(), screens, controls=pty, **options)
+        terminal = LiveTerminal(row(), screens, controls=pty, **options)
         pty.start(terminal.output, lambda: terminal.crowded)
         return terminal, pty
 

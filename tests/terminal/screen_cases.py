@@ -2,7 +2,7 @@
 
 from socket import gethostname
 
-from ostler.terminal.screen_words import Facts, Modes, Progress
+from ostler.terminal.screen.protocol import Modes, Progress, ScreenFacts
 
 CJK = "漢字"
 # name, bytes, the rows of a 20 × 5 screen (blank ones at the end left out), the cursor
@@ -128,20 +128,24 @@ REPLIES = [
 ]
 
 TOLD = [
-    ("title", b"\x1b]2;one\x07\x1b]0;two\x1b\\", Facts(title="two")),
-    ("folder", b"\x1b]7;file://localhost/tmp/a%20b\x07", Facts(cwd="/tmp/a b")),
-    ("folder of this machine", f"\x1b]7;file://{gethostname()}/tmp\x07".encode(), Facts(cwd="/tmp")),
-    ("folder as kitty tells it", b"\x1b]7;kitty-shell-cwd:///tmp/a b%20\x07", Facts(cwd="/tmp/a b%20")),
+    ("title", b"\x1b]2;one\x07\x1b]0;two\x1b\\", ScreenFacts(title="two")),
+    ("folder", b"\x1b]7;file://localhost/tmp/a%20b\x07", ScreenFacts(cwd="/tmp/a b")),
+    ("folder of this machine", f"\x1b]7;file://{gethostname()}/tmp\x07".encode(), ScreenFacts(cwd="/tmp")),
+    ("folder as kitty tells it", b"\x1b]7;kitty-shell-cwd:///tmp/a b%20\x07", ScreenFacts(cwd="/tmp/a b%20")),
     ("folder of another machine", b"\x1b]7;file://elsewhere.example/tmp\x07", None),
-    ("title that acts", "\x1b]2;a\u202eb\u0085c\x07".encode(), Facts(title="abc")),
+    ("title that acts", "\x1b]2;a\u202eb\u0085c\x07".encode(), ScreenFacts(title="abc")),
     ("the same title twice", b"\x1b]2;\x07\x1b]2;\x07", None),
-    ("bells", b"\x07\x07a\x07", Facts(bells=3)),
-    ("progress", b"\x1b]9;4;1;50\x07", Facts(progress=Progress("set", 50))),
-    ("progress without end", b"\x1b]9;4;3\x07", Facts(progress=Progress("indeterminate"))),
-    ("progress done", b"\x1b]9;4;1;50\x07\x1b]9;4;0\x07", Facts(progress="none")),
-    ("note", b"\x1b]9;ready\x07", Facts(notes=(("", "ready"),))),
-    ("states", b"\x1b]7501;state=working\x07\x1b]7501;state=done\x07", Facts(states=("state=working", "state=done"))),
-    ("BEL that ends an OSC is no bell", b"\x1b]2;x\x07", Facts(title="x")),
+    ("bells", b"\x07\x07a\x07", ScreenFacts(bells=3)),
+    ("progress", b"\x1b]9;4;1;50\x07", ScreenFacts(progress=Progress("set", 50))),
+    ("progress without end", b"\x1b]9;4;3\x07", ScreenFacts(progress=Progress("indeterminate"))),
+    ("progress done", b"\x1b]9;4;1;50\x07\x1b]9;4;0\x07", ScreenFacts(progress="none")),
+    ("note", b"\x1b]9;ready\x07", ScreenFacts(notes=(("", "ready"),))),
+    (
+        "states",
+        b"\x1b]7501;state=working\x07\x1b]7501;state=done\x07",
+        ScreenFacts(states=("state=working", "state=done")),
+    ),
+    ("BEL that ends an OSC is no bell", b"\x1b]2;x\x07", ScreenFacts(title="x")),
 ]
 
 MODES = [

@@ -1,34 +1,22 @@
 """The lease in time: who vanished or idles gives it back."""
 
-import asyncio
-import time
-
 import pytest
 
+from ostler import clock as ostler_clock
 from ostler.errors import OstlerError
 from ostler.terminal.keyboard import Keyboard
 from ostler.terminal.lease import LeaseChange
-from ostler.terminal.viewing import Leased
-from terminal.watching import ANN, BOB, LIMIT, ROBOT
+from ostler.terminal.viewer_protocol import Leased
+from ostler.testing import Clock
+from terminal.watching import ANN, BOB, ROBOT
 
 
 class Watched:
     """A keyboard and what was told of it."""
 
-    def __init__(self, idle: float = 1000.0, grace: float = 1000.0) -> None:
+    def __init__(self) -> None:
         self.told: list[LeaseChange | None] = []
-        self.news = asyncio.Event()
-        self.keyboard = Keyboard(self.hear, idle=idle, grace=grace)
-
-    def hear(self, change: LeaseChange | None) -> None:
-        self.told.append(change)
-        self.news.set()
-
-    async def next(self) -> LeaseChange | None:
-        self.news.clear()
-        async with asyncio.timeout(LIMIT):
-            await self.news.wait()
-        return self.told[-1]
+        self.keyboard = Keyboard(self.told.append, idle=1000.0, grace=100.0)
 
 
 async def test_every_change_is_told() -> None:
@@ -49,66 +37,71 @@ async def test_every_change_is_told() -> None:
     keyboard.close()
 
 
-async def test_an_idle_person_gives_it_back_to_automation() -> None:
-    watched = Watched(idle=0.05)
+async def test_an_idle_person_gives_it_back_to_automation(clock: Clock) -> None:
+    watched = Watched()
     watched.keyboard.take(ROBOT)
     watched.keyboard.take(ANN)
-    while not (change := await watched.next()):
-        pass
-    assert change == LeaseChange(before=ANN, holder=ROBOT, reason="idle")
+    await clock.turn(999)
+    assert watched.keyboard.lease.holder == ANN
+    await clock.turn(2)
+    assert watched.told[-1] == LeaseChange(before=ANN, holder=ROBOT, reason="idle")
     watched.keyboard.close()
 
 
-async def test_who_types_keeps_it() -> None:
-    watched = Watched(idle=0.3)
+async def test_who_types_keeps_it(clock: Clock) -> None:
+    watched = Watched()
     watched.keyboard.take(ROBOT)
     watched.keyboard.take(ANN)
     first = watched.keyboard.leased(BOB).due
-    while watched.told[-1] is not None:  # the timer went off, and a key had come meanwhile
-        watched.keyboard.use(ANN)
-        await asyncio.sleep(0)
+    await clock.turn(900)
+    watched.keyboard.use(ANN)
+    await clock.turn(200)  # the timer went off, and a key had come meanwhile
+    assert watched.told[-1] is None
     later = watched.keyboard.leased(BOB)
     assert first and later.due and later.due > first
     assert later == Leased(holder=ANN, yours=False, waiting=ROBOT, due=later.due)
-    assert abs(later.due - time.time()) < 100
+    assert 700 < later.due - ostler_clock.now() <= 801
     watched.keyboard.close()
 
 
-async def test_who_vanishes_gives_it_back() -> None:
-    watched = Watched(grace=0.02)
+async def test_who_vanishes_gives_it_back(clock: Clock) -> None:
+    watched = Watched()
     keyboard = watched.keyboard
     for author in (ANN, ANN, BOB):
         keyboard.came(author)
     keyboard.take(ANN)
     keyboard.went(ANN)
     keyboard.went(BOB)
-    assert keyboard._timer is None  # one of Ann's windows is still there
+    await clock.turn(101)
+    assert keyboard.leased(ANN).yours  # one of Ann's windows is still there
     keyboard.went(ANN)
-    assert await watched.next() == LeaseChange(before=ANN, holder=None, reason="released")
+    await clock.turn(101)
+    assert watched.told[-1] == LeaseChange(before=ANN, holder=None, reason="released")
     keyboard.close()
 
 
-async def test_who_comes_back_has_it_still() -> None:
-    watched = Watched(grace=0.02)
+async def test_who_comes_back_has_it_still(clock: Clock) -> None:
+    watched = Watched()
     keyboard = watched.keyboard
     keyboard.came(ANN)
     keyboard.take(ANN)
     keyboard.went(ANN)
+    await clock.turn(99)
     keyboard.came(ANN)
-    await asyncio.sleep(0.04)  # longer than the grace
+    await clock.turn(200)
     assert keyboard.leased(ANN).yours
     keyboard.went(ANN)
     keyboard.take(BOB)  # who took it meanwhile does not lose it with her
-    await asyncio.sleep(0.04)
+    await clock.turn(101)
     assert (keyboard.lease.holder, len(watched.told)) == (BOB, 2)
     keyboard.close()
 
 
-async def test_automation_without_a_viewer_keeps_it() -> None:
-    watched = Watched(grace=0.01)
+async def test_automation_without_a_viewer_keeps_it(clock: Clock) -> None:
+    watched = Watched()
     watched.keyboard.take(ROBOT)
     watched.keyboard.came(BOB)
     watched.keyboard.went(BOB)
-    await asyncio.sleep(0.03)
+    await clock.turn(101)
     assert watched.keyboard.lease.holder == ROBOT
     watched.keyboard.close()

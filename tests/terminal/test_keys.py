@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from pyghostty import Terminal
 
 from ostler.errors import OstlerError
-from ostler.terminal.keys import Key, KeyModes, control, encode, paste, read_modes
+from ostler.terminal.keys import Key, KeyModes, control, encode, paste
+from terminal.key_modes import read_modes
 
 CSI = "\x1b["
 

@@ -57,6 +57,22 @@ def test_automation_yields_to_a_person_and_gets_it_back(lease):
     assert lease.use(TURN) is None
 
 
+def test_refused_automation_that_waits_gets_it_next(lease, clock):
+    lease.wait(TURN)
+    assert lease.waiting is None  # nobody holds it: there is nothing to wait for
+    lease.take(ANN)
+    lease.wait(ANN)
+    lease.wait(BOB)
+    assert lease.waiting is None  # people take it
+    lease.wait(TURN)
+    lease.wait(OTHER)
+    assert lease.waiting == TURN  # who came first
+    assert lease.release(ANN) == change(ANN, TURN, "released")
+    lease.take(ANN)
+    clock.now += 60
+    assert lease.expire() == change(ANN, TURN, "idle")
+
+
 def test_automation_takes_only_what_is_free(lease):
     lease.take(ANN)
     denied(lease.take, TURN)

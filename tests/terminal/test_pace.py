@@ -1,18 +1,17 @@
-import asyncio
-
 from ostler.terminal.pace import Budget, Pace
-from terminal.watching import eventually
+from ostler.testing import Clock
 
 
-async def test_the_first_at_once_and_the_last_never_lost() -> None:
+async def test_the_first_at_once_and_the_last_never_lost(clock: Clock) -> None:
     calls, seen = list[int](), list[int]()
-    pace = Pace(0.2, lambda: seen.append(len(calls)))
+    pace = Pace(200, lambda: seen.append(len(calls)))
     for number in range(100):
         calls.append(number)
         pace()
     assert seen == [1]
-    await eventually(lambda: seen == [1, 100])
-    await asyncio.sleep(0.25)  # a pause
+    await clock.turn(201)
+    assert seen == [1, 100]
+    await clock.turn(201)  # a pause
     calls.append(100)
     pace()
     assert seen == [1, 100, 101]

@@ -5,8 +5,8 @@ import pyghostty
 import pytest
 
 from ostler.terminal.emulator import Emulator
-from ostler.terminal.keys import read_modes
-from ostler.terminal.screen_words import Cursor, Facts, Modes, Progress, Snapshot, key_modes
+from ostler.terminal.screen.protocol import Cursor, Modes, Progress, ScreenFacts, Snapshot, key_modes
+from terminal.key_modes import read_modes
 from terminal.screen_cases import HISTORIES, MODES, NOT_IN_VT, REPLIES, SHOWN, STYLED, TOLD
 
 
@@ -42,7 +42,7 @@ def test_replies(emulator: Emulator, data: bytes, reply: bytes) -> None:
 
 
 @pytest.mark.parametrize(("data", "facts"), [case[1:] for case in TOLD], ids=[case[0] for case in TOLD])
-def test_told_once(emulator: Emulator, data: bytes, facts: Facts | None) -> None:
+def test_told_once(emulator: Emulator, data: bytes, facts: ScreenFacts | None) -> None:
     emulator.feed(data)
     assert [emulator.facts(), emulator.facts()] == [facts, None]
 

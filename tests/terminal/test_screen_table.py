@@ -5,14 +5,14 @@ import re
 from pathlib import Path
 from socket import gethostname
 
-from ostler.terminal.screen_words import Facts, Modes
+from ostler.terminal.screen.protocol import Modes, ScreenFacts
 from terminal.screen_cases import HISTORIES, MODES, NOT_IN_VT, REPLIES, SHOWN, STYLED, TOLD
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent.parent / "docs" / "terminal-table.md"
 BLOCK = re.compile(r"(<!-- checks -->\n).*(<!-- /checks -->)", re.S)
 LONG = 60
-FILES = ("test_screen_emulator.py", "test_screen.py", "test_screen_tail.py", "test_screen_tmux.py")
+FILES = ("test_screen_emulator.py", "screen/test_screens.py", "screen/test_tail.py", "test_screen_tmux.py")
 TABLES = ("shown", "styled", "replies", "told_once", "modes", "the_vt_of_a_screen_with_its_history")
 
 
@@ -78,15 +78,15 @@ def visible(character: str) -> str:
     return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
-def told(facts: Facts | None) -> str:
-    return "nothing" if facts is None else differences(facts, Facts())
+def told(facts: ScreenFacts | None) -> str:
+    return "nothing" if facts is None else differences(facts, ScreenFacts())
 
 
 def changed(modes: Modes) -> str:
     return differences(modes, Modes()) or "none"
 
 
-def differences(value: Facts | Modes, plain: Facts | Modes) -> str:
+def differences(value: ScreenFacts | Modes, plain: ScreenFacts | Modes) -> str:
     names = [name for name in value.__struct_fields__ if getattr(value, name) != getattr(plain, name)]
     return ", ".join(f"{name}={getattr(value, name)!r}" for name in names)
 

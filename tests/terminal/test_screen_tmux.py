@@ -7,12 +7,12 @@ them, which is all that differs, the rows are equal there too.
 """
 
 import re
-import shutil
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from needs import needs
 from ostler.terminal.emulator import Emulator
 from terminal.screen_cases import SHOWN
 from terminal.tmux_rows import tmux_rows
@@ -68,7 +68,7 @@ def in_tmux(data: bytes, size: tuple[int, int], folder: Path) -> list[str]:
     return tmux_rows(folder / "bytes", *size, folder)
 
 
-@pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
+@needs("tmux")
 @pytest.mark.parametrize(("path", "part"), CASES, ids=lambda value: value if isinstance(value, int) else name(value))
 def test_rows_are_those_of_tmux(path: Path, part: int, tmp_path: Path) -> None:
     size = (80, 24) if path in PROGRAMS else (120, 40)
@@ -79,13 +79,13 @@ def test_rows_are_those_of_tmux(path: Path, part: int, tmp_path: Path) -> None:
     assert shown(data, size) == in_tmux(data, size, tmp_path)
 
 
-@pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
+@needs("tmux")
 @pytest.mark.parametrize("data", [data for _, data in TABLE], ids=[name for name, _ in TABLE])
 def test_the_table_in_tmux(data: bytes, tmp_path: Path) -> None:
     assert shown(data, (20, 5)) == in_tmux(data, (20, 5), tmp_path)
 
 
-@pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
+@needs("tmux")
 def test_the_listed_difference(tmp_path: Path) -> None:
     data, blank = b"x" * 20 + b"\nyz", [""] * 2
     assert shown(data, (20, 5)) == ["x" * 20, " " * 19 + "y", "z", *blank]

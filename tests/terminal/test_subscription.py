@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 
 from ostler.errors import OstlerError
-from ostler.terminal.live import Terminal
-from ostler.terminal.screen import Screens
-from ostler.terminal.screen_words import Snapshot, Update
-from ostler.terminal.viewing import Gone, Resize
-from ostler.words import Exit
+from ostler.model import Exit
+from ostler.terminal.live import LiveTerminal
+from ostler.terminal.screen.protocol import Snapshot, Update
+from ostler.terminal.screen.screens import Screens
+from ostler.terminal.viewer_protocol import Gone, ResizeTerminal
 from terminal.watching import ANN, LIMIT, Reader, Source, row
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def test_a_snapshot_then_updates_then_the_end(screens: Screens) -> None:
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     terminal.output(b"first line\r\n")
     reader = Reader(terminal.subscribe())
     first = await reader.read()
@@ -37,11 +37,11 @@ async def test_a_snapshot_then_updates_then_the_end(screens: Screens) -> None:
 
 
 async def test_a_resize_is_an_update(screens: Screens) -> None:
-    terminal = Terminal(row(), screens, controls=Source())
+    terminal = LiveTerminal(row(), screens, controls=Source())
     terminal.output(b"x" * 90)
     reader = Reader(terminal.subscribe())
     await reader.read()
-    terminal.input(ANN, Resize(cols=100, rows=30))
+    terminal.input(ANN, ResizeTerminal(cols=100, rows=30))
     update = await reader.read()
     assert isinstance(update, Update)
     assert (update.cols, update.rows, update.whole, update.changed[0].text) == (100, 30, True, "x" * 90)
@@ -49,7 +49,7 @@ async def test_a_resize_is_an_update(screens: Screens) -> None:
 
 
 async def test_snapshots_in_between(screens: Screens) -> None:
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     reader = Reader(terminal.subscribe(snapshot_every=2))
     await reader.read()
     for number in range(5):
@@ -61,7 +61,7 @@ async def test_snapshots_in_between(screens: Screens) -> None:
 
 
 async def test_a_slow_reader_gets_a_snapshot_and_misses_nothing(screens: Screens) -> None:
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     slow, quick = Reader(terminal.subscribe(buffer=3)), Reader(terminal.subscribe())
     await slow.read()
     await quick.read()
@@ -80,7 +80,7 @@ async def test_a_slow_reader_gets_a_snapshot_and_misses_nothing(screens: Screens
 
 
 async def test_a_reader_that_never_read_before_the_end(screens: Screens) -> None:
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     reader = Reader(terminal.subscribe(buffer=1))
     for number in range(100):
         terminal.output(b"line %d\r\n" % number)
@@ -90,7 +90,7 @@ async def test_a_reader_that_never_read_before_the_end(screens: Screens) -> None
 
 
 async def test_a_subscription_to_an_ended_terminal(screens: Screens) -> None:
-    terminal = Terminal(row(), screens, eager=False)
+    terminal = LiveTerminal(row(), screens, eager=False)
     terminal.output(b"done")
     await terminal.end(Exit(code=0))
     reader = Reader(terminal.subscribe())
@@ -99,7 +99,7 @@ async def test_a_subscription_to_an_ended_terminal(screens: Screens) -> None:
 
 
 async def test_a_read_that_is_cancelled_loses_nothing(screens: Screens) -> None:
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     reader = Reader(terminal.subscribe())
     for number in range(20):
         reading = asyncio.ensure_future(reader.read())
@@ -114,7 +114,7 @@ async def test_a_read_that_is_cancelled_loses_nothing(screens: Screens) -> None:
 
 
 async def test_closing(screens: Screens) -> None:
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     first, second = Reader(terminal.subscribe()), Reader(terminal.subscribe())
     await first.read()
     await second.read()
@@ -135,7 +135,7 @@ async def test_closing(screens: Screens) -> None:
 
 @pytest.mark.parametrize("wrong", [{"buffer": 0}, {"snapshot_every": 0}, {"buffer": -5}])
 async def test_bad_requests(screens: Screens, wrong: Any) -> None:
-    terminal = Terminal(row(), screens, eager=False)
+    terminal = LiveTerminal(row(), screens, eager=False)
     with pytest.raises(OstlerError) as raised:
         terminal.subscribe(**wrong)
     assert raised.value.kind == "bad_request"

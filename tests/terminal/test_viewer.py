@@ -7,47 +7,46 @@ from typing import Any
 
 import pytest
 
+from ostler.model import Exit
+from ostler.terminal.byte_stream import PACE
 from ostler.terminal.lease import Author
-from ostler.terminal.live import Terminal
-from ostler.terminal.screen import Screens
-from ostler.terminal.screen_words import Progress
-from ostler.terminal.viewing import (
+from ostler.terminal.live import LiveTerminal
+from ostler.terminal.screen.protocol import Progress
+from ostler.terminal.screen.screens import Screens
+from ostler.terminal.viewer_protocol import (
     HIGH,
     LOW,
     Ack,
-    Facts,
+    FactsMessage,
     Gone,
     Hello,
     Leased,
     Refresh,
-    Refused,
-    Resize,
-    Resized,
-    Shown,
+    RefusedMessage,
+    ResizedMessage,
+    ResizeTerminal,
+    SnapshotMessage,
     Type,
     Want,
-    read_told,
-    said,
+    encode_message,
+    read_terminal_message,
 )
-from ostler.words import Exit
-from terminal.watching import ANN, BOB, LIMIT, Glass, Source, eventually, room, row
+from terminal.watching import ANN, BOB, LIMIT, Glass, Source, room, row
+from waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def settled(glass: Glass) -> None:
-    """Everything that a viewer without acknowledgements gets has come."""
-    count = -1
-    while count != len(glass.seen):
-        count = len(glass.seen)
-        await asyncio.sleep(0.1)
+    """All that it gets without saying anything has come: only news can bring more, time cannot."""
+    await until(lambda: glass.at_rest)
 
 
 # -- in order ---------------------------------------------------------------------------------------------
 
 
 async def test_from_hello_to_exit(screens: Screens) -> None:
-    terminal = Terminal(row(), screens, controls=Source())
+    terminal = LiveTerminal(row(), screens, controls=Source())
     terminal.output(b"before ")
     glass = Glass(terminal, rights="view")
     await glass.shows("before")
@@ -55,7 +54,7 @@ async def test_from_hello_to_exit(screens: Screens) -> None:
     await glass.shows("bytes")
     terminal.take(BOB)
     await glass.until(lambda: len(glass.all(Leased)) == 2)
-    terminal.input(BOB, Resize(cols=100, rows=30))
+    terminal.input(BOB, ResizeTerminal(cols=100, rows=30))
     terminal.output(b"after")
     await terminal.end(Exit(code=0))
     await glass.end()
@@ -65,41 +64,45 @@ async def test_from_hello_to_exit(screens: Screens) -> None:
     assert nobody == Leased(holder=None, yours=False)
     assert bob == Leased(holder=BOB, yours=False)
     assert (first, second) == ((7, b"bytes "), (13, b"after"))
-    assert resized == Resized(cols=100, rows=30, offset=13)
+    assert resized == ResizedMessage(cols=100, rows=30, offset=13)
     assert (again.offset, again.cols, gone) == (18, 100, Gone(exit=Exit(code=0), offset=18))
 
 
 async def test_what_the_program_tells_in_passing(screens: Screens) -> None:
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     glass = Glass(terminal)
-    await glass.until(lambda: glass.all(Shown))
+    await glass.until(lambda: glass.all(SnapshotMessage))
     terminal.output(b"\x1b]2;a title\x07\x1b]7;file:///some/folder\x07\x1b]9;4;1;50\x07\x07\x07")
-    await glass.until(lambda: glass.all(Facts))
-    assert glass.all(Facts) == [Facts(title="a title", cwd="/some/folder", progress=Progress("set", 50), bells=2)]
+    await glass.until(lambda: glass.all(FactsMessage))
+    assert glass.all(FactsMessage) == [
+        FactsMessage(title="a title", cwd="/some/folder", progress=Progress("set", 50), bells=2)
+    ]
     late = Glass(terminal)
     await late.until(lambda: late.all(Leased))
-    (shown,) = late.all(Shown)
+    (shown,) = late.all(SnapshotMessage)
     assert (shown.title, shown.cwd, shown.progress) == ("a title", "/some/folder", Progress("set", 50))
-    assert late.all(Facts) == []
+    assert late.all(FactsMessage) == []
     for one in (glass, late):
         await one.close()
 
 
 async def test_a_pause_ends_at_once_and_a_flood_comes_in_few_frames(screens: Screens) -> None:
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     glass = Glass(terminal)
     await glass.until(lambda: glass.all(Leased))
+    began = time.monotonic()
     for _ in range(1000):
         terminal.output(b"some words\r\n")
         await asyncio.sleep(0.0001)
     await glass.until(lambda: glass.offset == 12_000)
+    paces = (time.monotonic() - began) / PACE  # many, where the machine is slow
     assert glass.bytes == b"some words\r\n" * 1000
-    assert len(glass.all(tuple)) < 300
+    assert len(glass.all(tuple)) <= paces + 2
     await glass.close()
 
 
 async def test_characters_are_not_cut(screens: Screens) -> None:
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     glass = Glass(terminal)
     await glass.until(lambda: glass.all(Leased))
     data = "żółw 🐢 漢字 ".encode() * 300
@@ -116,18 +119,18 @@ async def test_characters_are_not_cut(screens: Screens) -> None:
 
 @pytest.mark.parametrize("cut", [1, 2, 3])
 async def test_a_snapshot_within_a_character(screens: Screens, cut: int) -> None:
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     terminal.output(b"a " + "🐢".encode()[:cut])
     glass = Glass(terminal)
     await glass.until(lambda: glass.all(Leased))
     terminal.output("🐢".encode()[cut:])
     await glass.shows("a 🐢")
-    assert glass.all(Shown)[0].offset == 2
+    assert glass.all(SnapshotMessage)[0].offset == 2
     await glass.close()
 
 
 async def test_a_snapshot_within_a_sequence(screens: Screens) -> None:
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     terminal.output(b"\x1b[1;3")
     glass = Glass(terminal)
     await glass.until(lambda: glass.all(Leased))
@@ -138,7 +141,7 @@ async def test_a_snapshot_within_a_sequence(screens: Screens) -> None:
 
 
 async def test_history_comes_with_the_snapshot(screens: Screens) -> None:
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     for number in range(100):
         terminal.output(b"line %d\r\n" % number)
     glass = Glass(terminal)
@@ -149,13 +152,13 @@ async def test_history_comes_with_the_snapshot(screens: Screens) -> None:
 
 
 async def test_a_snapshot_is_not_larger_than_people_need(screens: Screens) -> None:
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     for number in range(700):
         colours = (b"\x1b[38;2;%d;%d;%dmx" % (number % 256, at, at) for at in range(75))
         terminal.output(b"".join(colours) + b"\x1b[0m%4d\r\n" % number)
     glass = Glass(terminal)
     await glass.shows("699")
-    assert len(glass.all(Shown)[0].vt) <= 256 * 1024 < len((await terminal.snapshot(history=True)).vt)
+    assert len(glass.all(SnapshotMessage)[0].vt) <= 256 * 1024 < len((await terminal.snapshot(history=True)).vt)
     shot = await terminal.snapshot()
     assert glass.screen().styled == shot.styled
     assert 50 < glass.screen().scrollback < shot.scrollback
@@ -163,7 +166,7 @@ async def test_a_snapshot_is_not_larger_than_people_need(screens: Screens) -> No
 
 
 async def test_a_sequence_without_end(screens: Screens) -> None:
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     before = Glass(terminal)
     terminal.output(b"before\r\n\x1b]2;")
     for _ in range(40):
@@ -182,7 +185,7 @@ async def test_a_sequence_without_end(screens: Screens) -> None:
 
 
 async def test_coming_back_goes_on_where_it_was(screens: Screens) -> None:
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     terminal.output(b"\x1b]2;title\x07one ")
     first = Glass(terminal)
     await first.shows("one")
@@ -196,16 +199,16 @@ async def test_coming_back_goes_on_where_it_was(screens: Screens) -> None:
     await second.close()
 
 
-async def comes_back(terminal: Terminal, offset: int) -> bool:
+async def comes_back(terminal: LiveTerminal, offset: int) -> bool:
     glass = Glass(terminal, offset=offset)
     await glass.until(lambda: glass.all(Leased))
     await glass.close()
-    assert glass.seen[0].resumed == (not glass.all(Shown))
+    assert glass.seen[0].resumed == (not glass.all(SnapshotMessage))
     return glass.seen[0].resumed
 
 
 async def test_coming_back_too_late(screens: Screens) -> None:
-    terminal = Terminal(row(), screens, ring=50_000)
+    terminal = LiveTerminal(row(), screens, ring=50_000)
     terminal.output(b"x" * 10_000)
     assert await comes_back(terminal, 5_000)
     terminal.output(b"x" * 49_000)
@@ -214,7 +217,7 @@ async def test_coming_back_too_late(screens: Screens) -> None:
 
 
 async def test_coming_back_with_an_offset_that_never_was(screens: Screens) -> None:
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     terminal.output(b"hello")
     assert not await comes_back(terminal, 6)
     assert not await comes_back(terminal, -1)
@@ -222,9 +225,9 @@ async def test_coming_back_with_an_offset_that_never_was(screens: Screens) -> No
 
 
 async def test_coming_back_after_a_resize(screens: Screens) -> None:
-    terminal = Terminal(row(), screens, controls=Source())
+    terminal = LiveTerminal(row(), screens, controls=Source())
     terminal.output(b"hello")
-    terminal.input(ANN, Resize(cols=100, rows=30))
+    terminal.input(ANN, ResizeTerminal(cols=100, rows=30))
     assert not await comes_back(terminal, 5)
     terminal.output(b" world")
     assert not await comes_back(terminal, 5)
@@ -233,7 +236,7 @@ async def test_coming_back_after_a_resize(screens: Screens) -> None:
 
 async def test_coming_back_after_the_alternate_screen_was_left(screens: Screens) -> None:
     """Who saw the alternate screen only does not know what lay below it."""
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     terminal.output(b"below\x1b[?1049h\x1b[Habove")
     await terminal.snapshot()
     offset = terminal.log.end
@@ -245,7 +248,7 @@ async def test_coming_back_after_the_alternate_screen_was_left(screens: Screens)
 
 
 async def test_the_alternate_screen_is_left_to_what_lay_below(screens: Screens) -> None:
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     for number in range(50):
         terminal.output(b"line %d\r\n" % number)
     inside = Glass(terminal)
@@ -254,25 +257,31 @@ async def test_the_alternate_screen_is_left_to_what_lay_below(screens: Screens) 
     glass = Glass(terminal)
     await glass.shows("above")
     await inside.shows("above")
-    assert glass.all(Shown)[0].alternate
+    assert glass.all(SnapshotMessage)[0].alternate
     terminal.output(b"\x1b[?1049l")
     await glass.shows("line 49")
     await inside.shows("line 49")
     expected = await terminal.snapshot()
     assert (glass.text(), glass.screen().scrollback) == (expected.text, expected.scrollback)
-    assert (len(glass.all(Shown)), len(inside.all(Shown))) == (2, 1)  # who saw it entered needs none
+    assert (len(glass.all(SnapshotMessage)), len(inside.all(SnapshotMessage))) == (
+        2,
+        1,
+    )  # who saw it entered needs none
     for one in (glass, inside):
         await one.close()
 
 
 async def test_coming_back_before_what_lay_below_was_shown(screens: Screens) -> None:
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     terminal.output(b"below\x1b[?1049h\x1b[Habove")
     viewing = terminal.view(ANN)
     frames = viewing.frames()
-    assert [type(read_told(await anext(frames))) for _ in range(3)] == [Hello, Shown, Leased]
+    assert [type(read_terminal_message(await anext(frames))) for _ in range(3)] == [Hello, SnapshotMessage, Leased]
     terminal.output(b"\x1b[?1049l")
-    assert read_told(await anext(frames)) == (terminal.log.end - 8, b"\x1b[?1049l")  # before the screen has seen it
+    assert read_terminal_message(await anext(frames)) == (
+        terminal.log.end - 8,
+        b"\x1b[?1049l",
+    )  # before the screen has seen it
     await terminal.snapshot()
     await viewing.close()
     assert not await comes_back(terminal, terminal.log.end)
@@ -281,11 +290,11 @@ async def test_coming_back_before_what_lay_below_was_shown(screens: Screens) -> 
 
 async def test_lines_are_wrapped_as_the_terminal_wraps_them(screens: Screens) -> None:
     """A snapshot does not tell which rows were one line, and viewers have their own rules."""
-    terminal = Terminal(row(), screens, controls=Source())
+    terminal = LiveTerminal(row(), screens, controls=Source())
     terminal.output(b"x" * 200 + b"\r\n" + b"y" * 200)
     glass = Glass(terminal)
-    await glass.until(lambda: glass.all(Shown))
-    terminal.input(ANN, Resize(cols=120, rows=24))
+    await glass.until(lambda: glass.all(SnapshotMessage))
+    terminal.input(ANN, ResizeTerminal(cols=120, rows=24))
     await glass.until(lambda: glass.text()[:4] == ("x" * 120, "x" * 80, "y" * 120, "y" * 80))
     await glass.close()
 
@@ -294,7 +303,7 @@ async def test_lines_are_wrapped_as_the_terminal_wraps_them(screens: Screens) ->
 
 
 async def test_who_does_not_acknowledge_is_held_back(screens: Screens) -> None:
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     stalled, other = Glass(terminal, acks=False), Glass(terminal, BOB)
     await stalled.until(lambda: stalled.all(Leased))
     for _ in range(15):
@@ -308,13 +317,13 @@ async def test_who_does_not_acknowledge_is_held_back(screens: Screens) -> None:
     assert stalled.offset == HIGH
     stalled.say(Ack(offset=HIGH - LOW))
     await stalled.until(lambda: stalled.offset == 150_000)
-    assert (len(stalled.all(Shown)), stalled.bytes) == (1, b"0123456789" * 15_000)
+    assert (len(stalled.all(SnapshotMessage)), stalled.bytes) == (1, b"0123456789" * 15_000)
     for one in (stalled, other):
         await one.close()
 
 
 async def test_who_was_held_back_for_long_gets_a_snapshot_instead(screens: Screens) -> None:
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     glass = Glass(terminal, acks=False)
     await glass.until(lambda: glass.all(Leased))
     for number in range(60_000):
@@ -322,7 +331,7 @@ async def test_who_was_held_back_for_long_gets_a_snapshot_instead(screens: Scree
         if number % 1_000 == 0 and glass.offset < HIGH:
             await glass.until(lambda: glass.offset >= min(HIGH, terminal.log.end))
     await settled(glass)
-    assert (glass.offset, len(glass.all(Shown))) == (HIGH, 1)
+    assert (glass.offset, len(glass.all(SnapshotMessage))) == (HIGH, 1)
     glass.acks = True
     glass.acknowledge()
     await glass.shows("line 59999")
@@ -334,7 +343,7 @@ async def test_who_was_held_back_for_long_gets_a_snapshot_instead(screens: Scree
 
 async def test_a_stalled_viewer_costs_nothing(screens: Screens) -> None:
     """Neither bytes nor facts nor sizes nor leases are kept for it."""
-    terminal = Terminal(row(), screens, controls=Source())
+    terminal = LiveTerminal(row(), screens, controls=Source())
     viewing = terminal.view(ANN, "type")
     frames = viewing.frames()
     await anext(frames)
@@ -342,11 +351,11 @@ async def test_a_stalled_viewer_costs_nothing(screens: Screens) -> None:
         terminal.output(b"\x1b]2;title %d\x07\x07" % number + b"x" * 5_000)
         author = ANN if number % 2 else BOB
         terminal.take(author)
-        terminal.input(author, Resize(cols=80 + number % 20, rows=24))
+        terminal.input(author, ResizeTerminal(cols=80 + number % 20, rows=24))
         await terminal.snapshot()
     assert viewing._messages == type(viewing._messages)()
-    rest = [read_told(await anext(frames)) for _ in range(2)]
-    assert [type(message) for message in rest] == [Shown, Leased]
+    rest = [read_terminal_message(await anext(frames)) for _ in range(2)]
+    assert [type(message) for message in rest] == [SnapshotMessage, Leased]
     assert (rest[0].title, rest[0].offset) == ("title 299", terminal.log.end)
     await viewing.close()
     assert [frame async for frame in frames] == []
@@ -354,13 +363,13 @@ async def test_a_stalled_viewer_costs_nothing(screens: Screens) -> None:
 
 @pytest.mark.parametrize("offset", [6, 10**15, -1])
 async def test_acknowledging_what_was_never_sent(screens: Screens, offset: int) -> None:
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     terminal.output(b"hello")
     glass = Glass(terminal)
     await glass.shows("hello")
     glass.say(Ack(offset=offset, n=7))
     glass.say(Ack(offset=2))  # going back is no mistake worth mentioning
-    await glass.until(lambda: glass.all(Refused))
+    await glass.until(lambda: glass.all(RefusedMessage))
     terminal.output(b" world")
     await glass.shows("hello world")
     assert glass.errors == [("bad_request", 7)]
@@ -368,38 +377,39 @@ async def test_acknowledging_what_was_never_sent(screens: Screens, offset: int) 
 
 
 async def test_acknowledging_less_than_before_changes_nothing(screens: Screens) -> None:
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     glass = Glass(terminal)
     await glass.until(lambda: glass.all(Leased))
     for end in range(10_000, 190_001, 10_000):
         terminal.output(b"x" * 10_000)
         await glass.until(lambda end=end: glass.offset == end)
         glass.say(Ack(offset=0))
-    assert (glass.errors, len(glass.all(Shown))) == ([], 1)
+    assert (glass.errors, len(glass.all(SnapshotMessage))) == ([], 1)
     await glass.close()
 
 
 async def test_a_snapshot_can_be_asked_for(screens: Screens) -> None:
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     terminal.output(b"hello")
     glass = Glass(terminal, rights="view")
     await glass.shows("hello")
     for _ in range(100):
         glass.say(Refresh())
-    await glass.until(lambda: len(glass.all(Shown)) == 2)
+    await glass.until(lambda: len(glass.all(SnapshotMessage)) == 2)
+    await terminal.snapshot()  # whatever was asked for before it has come
     await settled(glass)
-    assert (len(glass.all(Shown)), glass.errors) == (2, [])
+    assert (len(glass.all(SnapshotMessage)), glass.errors) == (2, [])
     await glass.close()
 
 
 async def test_a_hundred_viewers_at_once_share_a_snapshot(own_screens: Screens) -> None:
-    terminal = Terminal(row(), own_screens)
+    terminal = LiveTerminal(row(), own_screens)
     for number in range(1_000):
         terminal.output(b"line %d\r\n" % number)
     viewings = [terminal.view(Author(f"viewer {number}"), "view") for number in range(100)]
     frames = [viewing.frames() for viewing in viewings]
     async with asyncio.timeout(LIMIT):
-        assert all([isinstance(read_told(await anext(one)), Hello) for one in frames])
+        assert all([isinstance(read_terminal_message(await anext(one)), Hello) for one in frames])
         shown = await asyncio.gather(*(anext(one) for one in frames))
     assert "line 999" in str(shown[0])
     assert len({id(frame) for frame in shown}) == 1
@@ -409,7 +419,7 @@ async def test_a_hundred_viewers_at_once_share_a_snapshot(own_screens: Screens) 
 
 
 async def test_a_screen_that_cannot_be_looked_at_leaves_the_bytes(own_screens: Screens) -> None:
-    terminal = Terminal(row(), own_screens, controls=Source())
+    terminal = LiveTerminal(row(), own_screens, controls=Source())
     terminal.output(b"first\r\n")
     await terminal.snapshot()
     await own_screens.close()
@@ -418,8 +428,8 @@ async def test_a_screen_that_cannot_be_looked_at_leaves_the_bytes(own_screens: S
     await glass.shows("first", "second")
     terminal.output(b"third")
     await glass.shows("third")
-    terminal.input(ANN, Resize(cols=40, rows=10))
-    await glass.until(lambda: glass.all(Resized))
+    terminal.input(ANN, ResizeTerminal(cols=40, rows=10))
+    await glass.until(lambda: glass.all(ResizedMessage))
     assert (glass.emulator and glass.emulator.size) == (40, 10)
     await glass.close()
 
@@ -429,14 +439,14 @@ async def test_a_screen_that_cannot_be_looked_at_leaves_the_bytes(own_screens: S
 
 async def test_typing_by_a_viewer(screens: Screens) -> None:
     source = Source()
-    terminal = Terminal(row(), screens, controls=source)
+    terminal = LiveTerminal(row(), screens, controls=source)
     ann, bob = Glass(terminal, ANN), Glass(terminal, BOB)
     ann.say(Type(text="x", n=1))
     ann.say(Want(action="take", n=2))
     ann.say(Type(text="ls\n", n=3))
     bob.say(Type(text="rm", n=4))
-    bob.say(Resize(cols=90, rows=30, n=5))
-    ann.say(Resize(cols=0, rows=0, n=6))
+    bob.say(ResizeTerminal(cols=90, rows=30, n=5))
+    ann.say(ResizeTerminal(cols=0, rows=0, n=6))
     await bob.until(lambda: bob.all(Leased)[-1:] and bob.all(Leased)[-1].holder == ANN)
     bob.say(Want(action="take"))
     await ann.until(lambda: ann.all(Leased)[-1:] and ann.all(Leased)[-1].holder == BOB)
@@ -451,11 +461,11 @@ async def test_typing_by_a_viewer(screens: Screens) -> None:
 
 async def test_who_may_only_watch(screens: Screens) -> None:
     source = Source()
-    terminal = Terminal(row(), screens, controls=source)
+    terminal = LiveTerminal(row(), screens, controls=source)
     glass = Glass(terminal, rights="view")
-    for number, message in enumerate([Type(text="x"), Resize(cols=90, rows=30), Want(action="take")]):
-        glass.viewing.hear(said(message).replace("{", f'{{"n":{number + 1},', 1))
-    await glass.until(lambda: len(glass.all(Refused)) == 3)
+    for number, message in enumerate([Type(text="x"), ResizeTerminal(cols=90, rows=30), Want(action="take")]):
+        glass.viewing.receive(encode_message(message).replace("{", f'{{"n":{number + 1},', 1))
+    await glass.until(lambda: len(glass.all(RefusedMessage)) == 3)
     assert glass.errors == [("denied", 1), ("denied", 2), ("denied", 3)]
     assert (source.written, source.sizes, terminal.lease.holder) == (b"", [], None)
     await glass.close()
@@ -480,11 +490,11 @@ GARBAGE: list[str | bytes] = [
 
 
 async def test_garbage_is_answered_to_the_one_who_sent_it(screens: Screens) -> None:
-    terminal = Terminal(row(), screens, controls=Source())
+    terminal = LiveTerminal(row(), screens, controls=Source())
     ann, bob = Glass(terminal, ANN), Glass(terminal, BOB)
     terminal.take(ANN)
     for frame in GARBAGE:
-        ann.viewing.hear(frame)
+        ann.viewing.receive(frame)
     await ann.until(lambda: len(ann.errors) == len(GARBAGE))
     assert {kind for kind, _ in ann.errors} == {"bad_request"}
     terminal.output(b"still there")
@@ -496,20 +506,18 @@ async def test_garbage_is_answered_to_the_one_who_sent_it(screens: Screens) -> N
 
 
 async def ended(glass: Glass) -> list[Any]:
-    async with asyncio.timeout(LIMIT):
-        while not glass.ended:
-            await asyncio.sleep(0.005)
+    await until(lambda: glass.ended)
     return glass.seen
 
 
-@pytest.mark.parametrize("frame", ["garbage", said(Ack(offset=0))])
+@pytest.mark.parametrize("frame", ["garbage", encode_message(Ack(offset=0))])
 async def test_too_many_frames_end_the_viewer_alone(screens: Screens, frame: str) -> None:
-    terminal = Terminal(row(), screens, controls=Source())
+    terminal = LiveTerminal(row(), screens, controls=Source())
     ann, bob = Glass(terminal, ANN), Glass(terminal, BOB)
     await ann.until(lambda: ann.all(Leased))
     sent = 0
     while not ann.ended and sent < 100_000:
-        ann.viewing.hear(frame)
+        ann.viewing.receive(frame)
         sent += 1
         if sent % 50 == 0:
             await asyncio.sleep(0)
@@ -524,21 +532,21 @@ async def test_too_many_frames_end_the_viewer_alone(screens: Screens, frame: str
 
 
 async def test_who_asks_on_and_reads_nothing(screens: Screens) -> None:
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     viewing = terminal.view(ANN, "type")
     start = time.monotonic()
     for _ in range(3_000):
-        viewing.hear("garbage")
+        viewing.receive("garbage")
     if time.monotonic() - start < 5:
         assert terminal.viewers == 0
-    kinds = [read_told(frame) async for frame in viewing.frames()]
+    kinds = [read_terminal_message(frame) async for frame in viewing.frames()]
     assert len(kinds) <= 402
     assert (kinds[0].terminal.id, kinds[-1].problem.kind) == ("t1", "too_many")
     await viewing.close()
 
 
 async def test_closing_is_idempotent_and_ends_the_frames(screens: Screens) -> None:
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     viewing = terminal.view(ANN)
     frames: AsyncIterator[Any] = viewing.frames()
     await anext(frames)
@@ -549,27 +557,27 @@ async def test_closing_is_idempotent_and_ends_the_frames(screens: Screens) -> No
     async with asyncio.timeout(LIMIT):
         assert await waiting is None
     assert terminal.viewers == 0
-    viewing.hear(said(Ack(offset=0)))
+    viewing.receive(encode_message(Ack(offset=0)))
 
 
 async def test_a_reader_that_is_cancelled_loses_nothing(screens: Screens) -> None:
-    terminal = Terminal(row(), screens)
+    terminal = LiveTerminal(row(), screens)
     viewing = terminal.view(ANN)
     seen: list[Any] = []
 
     async def read() -> None:
         async for frame in viewing.frames():
-            seen.append(read_told(frame))
+            seen.append(read_terminal_message(frame))
 
     for number in range(5):
         reading = asyncio.ensure_future(read())
         terminal.output(b"%d" % number)
-        await eventually(lambda number=number: number > 0 or len(seen) > 2)
+        await until(lambda number=number: number > 0 or len(seen) > 2)
         reading.cancel()
         await asyncio.wait([reading])
     await terminal.end(None)
     await asyncio.ensure_future(read())
-    shown = next(message for message in seen if isinstance(message, Shown))
+    shown = next(message for message in seen if isinstance(message, SnapshotMessage))
     data = b"".join(message[1] for message in seen if isinstance(message, tuple))
     assert b"01234".endswith(data) and shown.offset + len(data) == 5
     assert isinstance(seen[-1], Gone)

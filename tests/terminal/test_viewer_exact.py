@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ostler.terminal.live import Terminal
-from ostler.terminal.screen import Screens
-from ostler.terminal.viewing import Refresh, Resize
-from ostler.words import Exit
+from ostler.model import Exit
+from ostler.terminal.live import LiveTerminal
+from ostler.terminal.screen.screens import Screens
+from ostler.terminal.viewer_protocol import Refresh, ResizeTerminal
 from terminal.watching import ANN, Glass, Reader, Source, room, row
 
 PIECES = [
@@ -65,7 +65,7 @@ class Play:
 
     def __init__(self, screens: Screens) -> None:
         self.screens = screens
-        self.terminal = terminal = Terminal(row(), screens, controls=Source())
+        self.terminal = terminal = LiveTerminal(row(), screens, controls=Source())
         self.places: list[Glass | None] = [Glass(terminal), None]
         self.gone: list[Glass | None] = [None, None]
         self.reader = Reader(terminal.subscribe(buffer=2, snapshot_every=5))
@@ -82,7 +82,7 @@ class Play:
                     await asyncio.sleep(0)
                     self.terminal.output(piece[cut:])
             case "resize", (cols, rows):
-                self.terminal.input(ANN, Resize(cols=cols, rows=rows))
+                self.terminal.input(ANN, ResizeTerminal(cols=cols, rows=rows))
             case "acks", (place, acks):
                 if glass := self.places[place]:
                     glass.acks = acks

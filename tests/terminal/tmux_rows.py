@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from waiting import PATIENCE, wait_until
+
 MARK = "ostler-test-end"
 # In raw mode the bytes reach tmux as they are, and the replies it types go nowhere. The title is the last thing sent.
 PANE = f"stty raw -echo -opost; cat \"$1\"; printf '\\030\\033]2;{MARK}\\033\\\\'; exec sleep 60"
@@ -20,15 +22,14 @@ def tmux_rows(file: Path, cols: int, rows: int, folder: Path) -> list[str]:
     env = {"PATH": os.environ["PATH"], "HOME": str(folder), "LC_ALL": "C.UTF-8", "TERM": "xterm-256color"}
 
     def run(*args: str) -> str:
-        return subprocess.run([*tmux, *args], env=env, check=True, capture_output=True, text=True, timeout=30).stdout
+        return subprocess.run(
+            [*tmux, *args], env=env, check=True, capture_output=True, text=True, timeout=PATIENCE
+        ).stdout
 
     size = ("-x", str(cols), "-y", str(rows))
     begin(lambda: run("new-session", "-d", *size, "sh", "-c", PANE, "sh", str(file)))
     try:
-        until = time.monotonic() + 30
-        while run("display-message", "-p", "#{pane_title}").strip() != MARK:
-            assert time.monotonic() < until, "tmux did not come to the end of the file"
-            time.sleep(0.02)
+        wait_until(lambda: run("display-message", "-p", "#{pane_title}").strip() == MARK)
         return [row.rstrip() for row in run("capture-pane", "-p").split("\n")[:rows]]
     finally:
         run("kill-server")

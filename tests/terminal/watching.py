@@ -5,28 +5,30 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ostler.errors import OstlerError
+from ostler.model import TerminalRow
+from ostler.terminal.byte_stream import FOREVER
 from ostler.terminal.emulator import Emulator
 from ostler.terminal.lease import Author
-from ostler.terminal.live import Terminal
-from ostler.terminal.screen_words import Snapshot, Update
+from ostler.terminal.live import LiveTerminal
+from ostler.terminal.screen.protocol import Snapshot, Update
 from ostler.terminal.subscription import Seen, Subscription
-from ostler.terminal.viewing import (
+from ostler.terminal.viewer_protocol import (
     Ack,
-    AnySaid,
-    Facts,
+    AnyViewerMessage,
+    FactsMessage,
     Gone,
     Hello,
     Leased,
-    Refused,
-    Resized,
+    RefusedMessage,
+    ResizedMessage,
     Rights,
-    Shown,
-    read_told,
-    said,
+    SnapshotMessage,
+    encode_message,
+    read_terminal_message,
 )
-from ostler.words import TerminalRow
+from waiting import PATIENCE
 
-LIMIT = 60  # seconds for what must happen
+LIMIT = PATIENCE
 
 ANN, BOB = Author("Ann", id="ann:1"), Author("Bob", id="bob:1")
 ROBOT = Author("robot", kind="automation")
@@ -61,7 +63,7 @@ class Glass:
 
     def __init__(
         self,
-        terminal: Terminal,
+        terminal: LiveTerminal,
         author: Author = ANN,
         rights: Rights = "type",
         offset: int | None = None,
@@ -74,12 +76,29 @@ class Glass:
         self.seen: list[Any] = []  # every message; bytes as (offset, data)
         self.bytes = b""  # all of them
         self.ended = False
+        self._waits = False
         self._news = asyncio.Event()
+        self._note_waits()
         self._task = asyncio.get_running_loop().create_task(self._watch())
+
+    def _note_waits(self) -> None:
+        pause = self.viewing._pause
+
+        async def noted(until: float) -> None:
+            self._waits = until == FOREVER
+            await pause(until)
+            self._waits = False
+
+        self.viewing._pause = noted
+
+    @property
+    def at_rest(self) -> bool:
+        """The terminal has nothing to send to it, now or after a while, unless something happens."""
+        return self._waits and not self.viewing._event.is_set()
 
     async def _watch(self) -> None:
         async for frame in self.viewing.frames():
-            message = read_told(frame)
+            message = read_terminal_message(frame)
             self._apply(message)
             self.seen.append(message)
             self._news.set()
@@ -90,12 +109,12 @@ class Glass:
         match message:
             case Hello(resumed=False):
                 self._renew(None)
-            case Shown():
+            case SnapshotMessage():
                 self._renew(Emulator(message.cols, message.rows))
                 self.emulator.feed(message.vt.encode())
                 self.offset = message.offset
                 self.acknowledge()
-            case Resized():
+            case ResizedMessage():
                 assert message.offset == self.offset
                 self.emulator.resize(message.cols, message.rows)
             case Gone():
@@ -122,8 +141,8 @@ class Glass:
         if self.acks:
             self.say(Ack(offset=self.offset))
 
-    def say(self, message: AnySaid) -> None:
-        self.viewing.hear(said(message))
+    def say(self, message: AnyViewerMessage) -> None:
+        self.viewing.receive(encode_message(message))
 
     def all(self, kind: type[T]) -> list[T]:
         return [message for message in self.seen if isinstance(message, kind)]
@@ -131,14 +150,20 @@ class Glass:
     @property
     def kinds(self) -> list[str]:
         """What came, one word each; bytes in a row are one."""
-        names = {Hello: "hello", Shown: "snapshot", Resized: "resize", Facts: "facts", Leased: "lease"}
-        names |= {Gone: "exit", Refused: "error", tuple: "bytes"}
+        names = {
+            Hello: "hello",
+            SnapshotMessage: "snapshot",
+            ResizedMessage: "resize",
+            FactsMessage: "facts",
+            Leased: "lease",
+        }
+        names |= {Gone: "exit", RefusedMessage: "error", tuple: "bytes"}
         kinds = [names[type(message)] for message in self.seen]
         return [kind for at, kind in enumerate(kinds) if kind != "bytes" or kinds[at - 1 : at] != ["bytes"]]
 
     @property
     def errors(self) -> list[tuple[str, int]]:
-        return [(refused.problem.kind, refused.re) for refused in self.all(Refused)]
+        return [(refused.problem.kind, refused.re) for refused in self.all(RefusedMessage)]
 
     def screen(self) -> Snapshot:
         assert self.emulator
@@ -211,14 +236,7 @@ class Reader:
         return tuple(self.rows.get(y, "") for y in range(self.size[1]))
 
 
-async def room(terminal: Terminal) -> None:
+async def room(terminal: LiveTerminal) -> None:
     """What a source waits for: a screen that was overtaken by the log has missed something."""
     while terminal.crowded:
         await asyncio.sleep(0.001)
-
-
-async def eventually(condition: Callable[[], Any]) -> None:
-    """For what no event tells."""
-    async with asyncio.timeout(LIMIT):
-        while not condition():
-            await asyncio.sleep(0.005)

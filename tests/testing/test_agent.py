@@ -16,6 +16,7 @@ import pytest
 
 from ostler import testing
 from ostler.testing import ScriptedAgent, ScriptLaunch, launches
+from waiting import wait_until
 
 
 def alive(pid: int) -> bool:
@@ -28,13 +29,6 @@ def alive(pid: int) -> bool:
 def catches(pid: int, number: int) -> bool:
     (line,) = [x for x in Path(f"/proc/{pid}/status").read_text().splitlines() if x.startswith("SigCgt:")]
     return bool(int(line.split()[1], 16) >> (number - 1) & 1)
-
-
-def wait_until(true: Any, what: str, timeout: float = 30) -> None:
-    deadline = time.monotonic() + timeout
-    while not true():
-        assert time.monotonic() < deadline, f"never happened: {what}"
-        time.sleep(0.01)
 
 
 @contextmanager
@@ -276,7 +270,7 @@ class TestSignals:
             assert process.stdout is not None
             assert b"init" in process.stdout.readline()
             if "run" in step:
-                wait_until(lambda: (folder / "pid").exists() and (folder / "pid").read_text(), "the child runs")
+                wait_until(lambda: (folder / "pid").exists() and (folder / "pid").read_text())
             process.send_signal(number)
             assert b"result" not in process.stdout.read()
             assert process.wait(30) == code
@@ -301,7 +295,7 @@ class TestSignals:
         path.write_text("deaf = true\n")
         with running(scripted_agent, folder, command(f"--scenario={path}"), []) as process:
             assert process.stdout is not None
-            wait_until(lambda: catches(process.pid, signal.SIGTERM), "it listens to signals")
+            wait_until(lambda: catches(process.pid, signal.SIGTERM))
             process.send_signal(signal.SIGTERM)
             assert (process.stdout.read(), process.wait(30)) == (b"", 143)
         assert scripted_agent.launches == []
@@ -317,7 +311,7 @@ class TestMischief:
             assert process.wait(30) == 0
             pid = int((folder / "daemon.pid").read_text())
             try:
-                wait_until(lambda: Path(f"/proc/{pid}/comm").read_text() == "sleep\n", "the daemon is itself")
+                wait_until(lambda: Path(f"/proc/{pid}/comm").read_text() == "sleep\n")
                 os.kill(pid, signal.SIGTERM)
                 environ = Path(f"/proc/{pid}/environ").read_bytes()
                 assert alive(pid) and os.getsid(pid) != os.getsid(0)

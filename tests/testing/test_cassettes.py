@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ostler.errors import OstlerError
+from ostler.model import Exit
 from ostler.testing import Recorder, ScriptedAgent, cassette_agent
 from ostler.testing.cassettes import Piece, argv_shape, load
-from ostler.words import Exit
 
 ODD = b'{"type":"x"}\n\xff\xfe half \xc3'
 

@@ -12,11 +12,15 @@ import pytest
 from msgspec import structs
 
 from ostler.agents import AGENTS
-from ostler.agents.adapter import Agent, Reader, Record
+from ostler.agents.adapter import Agent
+from ostler.agents.dialog import AnswerKind, Step, Tell
+from ostler.agents.reader import Reader
 from ostler.agents.script import AGENT, ScriptReader
+from ostler.agents.script_dialog import ScriptDialog
+from ostler.agents.values import Record
 from ostler.errors import OstlerError
+from ostler.model import AnyEvent, Ended, Exit, Host, Launch, Notice, Turn, Verdict
 from ostler.testing import ScriptedAgent, assert_conforms, check_adapter
-from ostler.words import AnyEvent, Ended, Exit, Host, Launch, Notice, Turn, Verdict
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 SCENES: dict[str, list[dict[str, Any]]] = {
@@ -192,6 +196,39 @@ def looks_around(turn: Turn, host: Host, launch: Launch) -> Launch:
     return launch
 
 
+class Talk(ScriptDialog):
+    """The dialog of the scripted agent, to be broken."""
+
+    def __init__(self, turn: Turn, host: Host) -> None:
+        super().__init__(turn, host, ScriptReader)
+
+
+class FragileTalk(Talk):
+    def read(self, record: Record) -> list[Step]:
+        return [Tell([Notice(text=record["text"])])]
+
+
+class NoSteps(Talk):
+    def open(self) -> list[Step]:
+        return [{"type": "hello"}]  # type: ignore[list-item]
+
+
+class AnswersAnything(Talk):
+    def answer(self, ask: str, kind: AnswerKind, message: str = "") -> list[Step]:
+        return []
+
+
+class LosesAsks(Talk):
+    def answer(self, ask: str, kind: AnswerKind, message: str = "") -> list[Step]:
+        raise KeyError(ask)
+
+
+def talking(**changes: Any) -> Agent:
+    """The scripted agent with another dialog."""
+    assert AGENT.dialog is not None
+    return structs.replace(AGENT, dialog=structs.replace(AGENT.dialog, **changes))
+
+
 BROKEN: list[tuple[str, str, Agent]] = [
     ("described", "no binary", structs.replace(AGENT, binaries=())),
     ("described", "no words on access", structs.replace(AGENT, access={"read": "x"})),
@@ -262,6 +299,13 @@ BROKEN: list[tuple[str, str, Agent]] = [
     ("proof", "always done", reading(AlwaysDone)),
     ("proof", "believes exit codes", reading(BelievesExitCodes)),
     ("exit", "ignores exit codes", reading(IgnoresExitCodes)),
+    ("dialog_launch", "raises", talking(launch=raises)),
+    ("dialog_launch", "refuses everything", talking(launch=refuses)),
+    ("dialog_launch", "the prompt in the launch", talking(launch=AGENT.launch)),
+    ("dialog_survives", "a record without a text", talking(dialog=FragileTalk)),
+    ("dialog_survives", "opens with a record instead of a step", talking(dialog=NoSteps)),
+    ("dialog_asks", "answers what nobody asked", talking(dialog=AnswersAnything)),
+    ("dialog_asks", "stumbles over what nobody asked", talking(dialog=LosesAsks)),
 ]
 RULES = list(dict.fromkeys(rule for rule, _, _ in BROKEN))
 

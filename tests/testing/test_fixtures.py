@@ -39,4 +39,4 @@ def test_the_plugin_is_light() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = done.stdout.split()
     assert "ostler.testing.fixtures" in loaded
-    assert not {"msgspec", "asyncio", "http.server", "ostler.testing.model", "ostler.words"} & set(loaded)
+    assert not {"msgspec", "asyncio", "http.server", "ostler.testing.model", "ostler.model"} & set(loaded)

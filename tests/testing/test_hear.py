@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from ostler.errors import OstlerError
-from ostler.words import Envelope, Text, TextDelta
+from ostler.model import Envelope, Text, TextDelta
 from ostler.work import LiveSession, Ostler
+from waiting import until
 from work.acp_yard import AcpYard
-from work.scripted import Stable, until
+from work.scripted import Stable
 
 
 async def begin(o: Ostler, live: LiveSession, prompt: str) -> "asyncio.Task[Envelope]":
@@ -74,6 +75,6 @@ async def test_an_agent_of_acp_takes_no_words_while_it_works(tmp_path: Path) -> 
         turn = await begin(o, live, f"[[wait_for:{gate}]]")
         with pytest.raises(OstlerError) as refused:
             await o.steer(live.id, "hurry")
-        assert (refused.value.kind, refused.value.hint) == ("unsupported", "Queue them instead")
+        assert (refused.value.kind, refused.value.hint) == ("unsupported", "Queue it as the next prompt")
         gate.touch()
         assert (await turn).outcome == "done"

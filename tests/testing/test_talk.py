@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from ostler.errors import OstlerError
+from ostler.model import Answered, AnyEvent, Asked, Ended, Envelope, Text, ToolEnded
 from ostler.process import tree
 from ostler.settings import load_settings
-from ostler.words import Answered, AnyEvent, Asked, Ended, Envelope, Text, ToolEnded
 from ostler.work import LiveSession, Ostler
-from ostler.work.asks import Answer
+from ostler.work.dialogs.asks import AskAnswer
+from waiting import until
 
 
 @pytest.fixture
@@ -23,6 +24,7 @@ async def ostler(tmp_path: Path) -> AsyncIterator[Ostler]:
         "PATH": f"{os.path.dirname(sys.executable)}:/usr/bin:/bin",
         "OSTLER_ONLY": "script",
         "OSTLER_SCRIPT_SPEED": "0",
+        "OSTLER_WALLS": "off",  # the folder is the home
     }
     async with Ostler(load_settings(folder=str(tmp_path), environ=environ).settings, environ) as o:
         yield o
@@ -33,7 +35,7 @@ async def turn(o: Ostler, live: LiveSession, prompt: str, answer: str = "") -> t
     async for event in live.run(prompt, transport="dialog"):
         events.append(event)
         if isinstance(event, Asked) and answer:
-            await o.answer(live.id, Answer(ask=event.id, option=answer, by="a person"))
+            await o.answer(live.id, AskAnswer(ask=event.id, option=answer, by="a person"))
     assert live.last is not None
     return live.last, events
 
@@ -69,8 +71,7 @@ async def test_an_ask_waits_for_its_answer(ostler: Ostler, tmp_path: Path, answe
 async def test_an_interrupt_ends_the_turn_alone(ostler: Ostler, tmp_path: Path, step: str) -> None:
     live = await ostler.session("script", folder=str(tmp_path), access="write")
     busy = asyncio.create_task(turn(ostler, live, f"[[say:begun]]{step}"))
-    while not any(isinstance(e, Text) for e in ostler.events(live.id)):
-        await asyncio.sleep(0.01)
+    await until(lambda: any(isinstance(e, Text) for e in ostler.events(live.id)))
     pid = ostler.dialogs._live[live.id].dialog.process.pid
     await live.cancel()
     envelope, _ = await busy
@@ -141,5 +142,5 @@ async def test_a_late_answer_is_refused(ostler: Ostler, tmp_path: Path) -> None:
     envelope, events = await turn(ostler, live, "[[ask:{}]]", "deny")
     asked = next(e for e in events if isinstance(e, Asked))
     with pytest.raises(OstlerError) as refused:
-        await ostler.answer(envelope.turn, Answer(ask=asked.id, option="allow"))
+        await ostler.answer(envelope.turn, AskAnswer(ask=asked.id, option="allow"))
     assert refused.value.kind == "not_found"

@@ -8,6 +8,7 @@ import pytest
 
 from ostler.testing import ScriptedModel
 from ostler.testing.answers import COMMAND, CONTENT, FINAL, FIRST
+from ostler.testing.wire_requests import read_anthropic
 
 PATHS = {
     "anthropic": "/v1/messages",
@@ -100,7 +101,7 @@ class TestWhole:
         reply = post(scripted_model.url + PATHS[api], body(api, f"[[error:{status}]]"))
         message = f"scripted {status} from the scripted model"
         assert (reply.status, reply.json["error"]["message"]) == (status, message)
-        assert reply.headers.get("Retry-After") == ("1" if status == 429 else None)
+        assert reply.headers.get("Retry-After") == ("1" if status in (429, 500, 503, 529) else None)
 
 
 @pytest.mark.parametrize("api", PATHS)
@@ -275,3 +276,28 @@ def test_odd_bodies_do_not_break_it(api: str, odd: Any, scripted_model: Scripted
     status = post(scripted_model.url + PATHS[api], odd).status
     assert status == (200 if isinstance(odd, dict) else 400)
     assert post(scripted_model.url + PATHS[api], b"{no json").status == 200
+
+
+def test_a_prompt_after_a_refused_tool_stands_beside_its_result() -> None:
+    """claude sends both in one message: what is said there is a prompt if it has a marker, and else a remark."""
+    result = {"type": "tool_result", "tool_use_id": "1", "content": "refused"}
+
+    def asked(text: str) -> tuple[str, int]:
+        said = {"role": "user", "content": [result, {"type": "text", "text": text}]}
+        found = read_anthropic({"messages": [{"role": "user", "content": "[[shell:ls]]"}, said]})
+        return found.user, found.results
+
+    assert asked("[[say:Next.]]") == ("[[say:Next.]]", 0)
+    assert asked("[Request interrupted by user]") == ("[[shell:ls]]", 1)
+
+
+def test_a_prompt_that_got_no_answer_is_not_played_again() -> None:
+    """claude sends it once more, in the same message as the next one."""
+    texts = (
+        "<system-reminder>[[say:no]]</system-reminder>",
+        "[[hold:one]] wait",
+        "[Request interrupted]",
+        "[[say:Next.]]",
+    )
+    content = [{"type": "text", "text": text} for text in texts]
+    assert read_anthropic({"messages": [{"role": "user", "content": content}]}).user == "[[say:Next.]]"

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ostler.model import AnyEvent, Asked, Ended, Envelope
 from ostler.settings import load_settings
-from ostler.words import AnyEvent, Asked, Ended, Envelope
 from ostler.work import LiveSession, Ostler
-from ostler.work.asks import Answer
+from ostler.work.dialogs.asks import AskAnswer
 
 SCRIPTED = (sys.executable, "-P", "-m", "ostler.testing.agent", "--acp")
 
@@ -81,7 +81,7 @@ async def turn(
     async for event in live.run(prompt, **options):
         events.append(event)
         if option and isinstance(event, Asked) and event.id in {ask.id for ask in o.open_asks(event.turn)}:
-            await o.answer(live.id, Answer(ask=event.id, option=option, by="a person"))
+            await o.answer(live.id, AskAnswer(ask=event.id, option=option, by="a person"))
     assert live.last is not None
     assert [type(e) for e in events].count(Ended) == 1
     return live.last, events

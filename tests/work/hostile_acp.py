@@ -49,6 +49,12 @@ def prompt(id: Any) -> None:
             write(b'123\n[]\nnull\n"x"\n{"jsonrpc"\n\n   \n{}\n{"id":null}\n[{"method":"session/update"}]\n')
             say("fine")
             end(id)
+        case "ends-well-when-cancelled":
+            say("working")
+            while receive().get("method") != "session/cancel":
+                pass
+            say(" and done")
+            end(id)
         case "garbage-after":
             say("fine")
             end(id)
@@ -163,9 +169,98 @@ def prompt(id: Any) -> None:
             send(id={}, method="fs/read_text_file", params="x")
             say("fine")
             end(id)
+        case "malformed":
+            malformed()
+            end(id)
+        case "asks-and-calls":
+            call = {"toolCallId": "c", "title": "t", "kind": "execute"}
+            options = [{"optionId": "a", "name": "a", "kind": "allow_once"}]
+            send(
+                id=1,
+                method="session/request_permission",
+                params={"sessionId": SESSION, "toolCall": call, "options": options},
+            )
+            send(id=2, method="terminal/create", params={"sessionId": SESSION, "command": "true"})
+            say(json.dumps([frame for _ in range(2) for frame in [receive()]]))
+            end(id)
         case _:
             say("fine")
             end(id)
+
+
+# Every request that a client serves, with good params, and what is wrong for each of its fields.
+STRANGE: tuple[Any, ...] = (5, -1, 1.5, True, {}, {"x": 1}, [5], [None], [[]])
+TEXTS = (*STRANGE, [], None)
+REQUESTS: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
+    "fs/read_text_file": (
+        {"path": os.path.abspath("here.txt")},
+        {
+            "path": (*TEXTS, "", "a\0b"),
+            "line": (-1, 1.5, True, "1", [], {}),
+            "limit": (-1, 1.5, True, "1", [], {}),
+        },
+    ),
+    "fs/write_text_file": (
+        {"path": os.path.abspath("new.txt"), "content": "x"},
+        {"path": (*TEXTS, "", "a\0b"), "content": TEXTS},
+    ),
+    "terminal/create": (
+        {"command": "true"},
+        {
+            "command": (*TEXTS, "", " ", "a\0b"),
+            "args": (5, 1.5, True, False, 0, "", "x", {}, [5], [None], ["a\0b"]),
+            "env": (5, 0, True, "", "x", {}, {"A": "b"}, [5], [{}], [{"name": "A"}], [{"name": 5, "value": "b"}]),
+            "cwd": (*STRANGE, [], "", "relative", "/a\0b"),
+            "outputByteLimit": (-1, 1.5, True, "1", [], {}),
+        },
+    ),
+    **{
+        f"terminal/{verb}": ({"terminalId": "none"}, {"terminalId": TEXTS})
+        for verb in ("output", "wait_for_exit", "kill", "release")
+    },
+    "session/request_permission": (
+        {
+            "toolCall": {"toolCallId": "c", "kind": "read"},
+            "options": [{"optionId": "a", "name": "a", "kind": "allow_once"}],
+        },
+        {
+            "toolCall": (5, 1.5, True, "x", [], None),
+            "options": (
+                5,
+                True,
+                "x",
+                {},
+                None,
+                [5],
+                [None],
+                [{}],
+                [{"optionId": 5, "kind": "allow_once"}],
+                [{"optionId": "a"}],
+            ),
+        },
+    ),
+}
+
+
+def malformed() -> None:
+    """Sends each request with each wrong value, waits for all answers, and says them."""
+    sent: dict[int, list[Any]] = {}
+    for method, (good, fields) in REQUESTS.items():
+        wrong = {"sessionId": (*TEXTS, "other"), **fields}
+        for field, values in wrong.items():
+            for value in values:
+                number = len(sent)
+                sent[number] = [method, field, repr(value)]
+                send(id=number, method=method, params={"sessionId": SESSION, **good, field: value})
+        for params in (5, "x", [], None):
+            number = len(sent)
+            sent[number] = [method, "params", repr(params)]
+            send(id=number, method=method, params=params)
+    answers = {}
+    while len(answers) < len(sent):
+        frame = receive()
+        answers[frame["id"]] = frame.get("error", {}).get("code")
+    say(json.dumps([[*what, answers[number]] for number, what in sent.items()]))
 
 
 def signal_proof() -> None:

@@ -4,17 +4,19 @@ import asyncio
 import contextlib
 import os
 import subprocess
-import sys
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from ostler.model import AnyEvent, Envelope
 from ostler.process import tree
 from ostler.settings import load_settings
+from ostler.testing.clock import Clock
 from ostler.testing.launched import ScriptedAgent
-from ostler.words import AnyEvent, Envelope
 from ostler.work import LiveSession, Ostler
+from prefork import start_ostler
+
+T = TypeVar("T")
 
 
 class Stable:
@@ -32,9 +34,9 @@ class Stable:
         return {**env, **self.script.env}
 
     @contextlib.asynccontextmanager
-    async def ostler(self, **env: str) -> AsyncIterator[Ostler]:
+    async def ostler(self, role: str = "api", **env: str) -> AsyncIterator[Ostler]:
         environ = {**self.env, **env}
-        async with Ostler(load_settings(folder=str(self.folder), environ=environ).settings, environ) as o:
+        async with Ostler(load_settings(folder=str(self.folder), environ=environ).settings, environ, role) as o:
             yield o
 
     async def turn(
@@ -51,8 +53,8 @@ class Stable:
 
     def cli(self, *args: str, **env: str) -> "subprocess.Popen[str]":
         """`ostler …` as a process of its own."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "ostler", *args],
+        return start_ostler(
+            args,
             cwd=self.folder,
             env={**self.env, **env},
             stdin=subprocess.DEVNULL,
@@ -66,10 +68,9 @@ async def collect(session: LiveSession, prompt: str, **options: Any) -> list[Any
     return [event async for event in session.run(prompt, **options)]
 
 
-async def until(condition: Any, seconds: float = 30) -> Any:
-    """Waits for a condition to hold; fails when it never does."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, "it never came true"
-        await asyncio.sleep(0.02)
-    return value
+async def turn_until(clock: Clock, seconds: float, task: "asyncio.Task[T]") -> T:
+    """Turns the clock until the task is done: for what begins to count at a moment that nobody tells."""
+    while not task.done():
+        await clock.turn(seconds)
+        await asyncio.sleep(0.05)
+    return await task

@@ -1,15 +1,16 @@
 """ACP agents that behave badly, as real processes: a typed error, or a turn that is none the worse."""
 
 import asyncio
+import json
 import resource
 import sys
 from pathlib import Path
 
 import pytest
 
+from ostler.agents.acp.dialog import AcpDialog
 from ostler.errors import OstlerError
-from ostler.process import tree
-from ostler.words import (
+from ostler.model import (
     EVENT_ENCODER,
     Answered,
     AnyEvent,
@@ -23,8 +24,12 @@ from ostler.words import (
     ToolEnded,
     ToolStarted,
 )
+from ostler.process import tree
+from ostler.testing import Clock
+from ostler.work.dialogs.call_terminals import CallTerminals
+from waiting import until
 from work.acp_yard import AcpYard, pid_of, turn
-from work.scripted import until
+from work.scripted import turn_until
 
 AGENT = Path(__file__).parent / "hostile_acp.py"
 
@@ -105,7 +110,7 @@ async def test_what_stands_in_meta_is_no_parameter(tmp_path: Path) -> None:
     ("name", "outcome", "kind", "words"),
     [
         ("exits-at-once", "crashed", "crashed", "exit code 0"),
-        ("help", "failed", "unsupported", "no ACP agent: it printed 'usage: friendly"),
+        ("help", "failed", "unsupported", "not an ACP agent: it printed 'usage: friendly"),
         ("dies-in-initialize", "crashed", "crashed", "signal 11"),
         ("version-2", "failed", "unsupported", "version 2"),
         ("version-none", "failed", "unsupported", "no version"),
@@ -128,11 +133,12 @@ async def test_a_turn_that_cannot_be(tmp_path: Path, name: str, outcome: str, ki
 async def test_a_command_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(OstlerError) as refused:
         await one(AcpYard(tmp_path, ("no-such-program-here", "--acp")))
-    assert (refused.value.kind, refused.value.hint) == ("missing", "Mend acp.mine in your settings")
+    assert (refused.value.kind, refused.value.hint) == ("missing", "Fix acp.mine in your settings")
 
 
-async def test_an_agent_that_never_speaks(tmp_path: Path) -> None:
-    envelope, _ = await one(yard_of(tmp_path, "mute"), limits=Limits(first_record=0.5))
+async def test_an_agent_that_never_speaks(clock: Clock, tmp_path: Path) -> None:
+    running = asyncio.create_task(one(yard_of(tmp_path, "mute"), limits=Limits(first_record=600)))
+    envelope, _ = await turn_until(clock, 601, running)
     assert envelope.error is not None
     assert (envelope.outcome, envelope.error.kind) == ("timed_out", "timed_out")
 
@@ -146,19 +152,17 @@ async def test_an_opening_can_be_cancelled(tmp_path: Path) -> None:
         await o.cancel(live.id)
         envelope, _ = await running
         assert envelope.outcome == "cancelled"
-        assert tree.marked(live.id) == []
+        await until(lambda: not tree.marked(live.id))  # a process of which ostler had not heard yet ends a moment later
 
 
 @pytest.mark.parametrize("name", ["never-responds", "never-responds-twice"])
-async def test_a_turn_that_never_ends_is_ended_with_its_process(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ostler.work.live_dialog.INTERRUPT", 0.2)
-    monkeypatch.setattr("ostler.work.live_dialog.GIVE_UP", 0.2)
+async def test_a_turn_that_never_ends_is_ended_with_its_process(clock: Clock, tmp_path: Path, name: str) -> None:
     yard = yard_of(tmp_path, name)
     async with yard.ostler() as o:
         live = await yard.session(o)
-        envelope, events = await turn(o, live, "hello", limits=Limits(total=1.0))
+        running = asyncio.create_task(turn(o, live, "hello", limits=Limits(total=600)))
+        await until(lambda: tree.marked(live.id) and live.id in o.dialogs._live)
+        envelope, events = await turn_until(clock, 601, running)
         assert envelope.error is not None
         assert (envelope.outcome, envelope.error.kind) == ("timed_out", "timed_out")
         assert "not_interrupted" in [e.code for e in events if isinstance(e, Notice)]
@@ -166,7 +170,7 @@ async def test_a_turn_that_never_ends_is_ended_with_its_process(
 
 
 async def test_an_agent_that_talks_and_never_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ostler.work.live_dialog.UNREAD_CAP", 1 << 20)
+    monkeypatch.setattr("ostler.work.dialogs.live_dialog.UNREAD_CAP", 1 << 20)
     envelope, _ = await one(yard_of(tmp_path, "never-reads"))
     assert envelope.error is not None and envelope.error.kind == "undelivered"
 
@@ -195,3 +199,48 @@ async def test_many_tools_in_one_turn(tmp_path: Path) -> None:
     assert len([e for e in events if isinstance(e, ToolEnded)]) == 20_000
     kept = Path(envelope.artifacts["events"]).read_bytes().splitlines()
     assert kept == [EVENT_ENCODER.encode(e) for e in events[:-1]]  # all but the end, which tells of them
+
+
+async def test_every_malformed_request_is_answered_as_invalid(tmp_path: Path) -> None:
+    """Each method that ostler serves, with wrong values of each of its fields; none waits for ever."""
+    yard = yard_of(tmp_path, "malformed")
+    (yard.folder / "here.txt").write_text("x")
+    envelope, events = await one(yard, limits=Limits(total=60))
+    assert envelope.outcome == "done", envelope.error
+    answers = [tuple(each) for each in json.loads(envelope.text)]
+    assert len(answers) > 200
+    assert [each for each in answers if each[3] != -32602] == []
+    assert not [e for e in events if isinstance(e, Asked | Notice)]
+
+
+async def test_what_an_adapter_stumbles_over_is_kept_told_once_and_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("no good")
+
+    monkeypatch.setattr(AcpDialog, "_permission", broken)
+    monkeypatch.setattr(CallTerminals, "create", broken)
+    envelope, events = await one(yard_of(tmp_path, "asks-and-calls"), limits=Limits(total=60))
+    assert envelope.outcome == "done", envelope.error
+    answers = {frame["id"]: frame["error"]["code"] for frame in json.loads(envelope.text)}
+    assert answers == {1: -32603, 2: -32603}
+    assert [json.loads(e.line)["method"] for e in events if isinstance(e, Raw)] == ["session/request_permission"]
+    told = [e for e in events if isinstance(e, Notice)]
+    assert [(e.code, e.quiet) for e in told] == [("adapter_error", True)]  # of both, since they raise at one place
+    assert "RuntimeError in test_acp_hostile.py" in told[0].text and "no good" in told[0].text
+    assert "RuntimeError" in caplog.text and "no good" not in caplog.text
+
+
+@pytest.mark.parametrize("why", ["cancel", "limit"])
+async def test_what_ostler_ended_is_no_success(clock: Clock, tmp_path: Path, why: str) -> None:
+    """copilot 1.0.79 answers a cancel with `end_turn`, as if it had done its work."""
+    yard = yard_of(tmp_path, "ends-well-when-cancelled")
+    async with yard.ostler() as o:
+        live = await yard.session(o)
+        async for event in live.run("hello", transport="dialog", limits=Limits(total=600)):
+            if isinstance(event, TextDelta):
+                await (o.cancel(live.id) if why == "cancel" else clock.turn(601))
+    outcome = "cancelled" if why == "cancel" else "timed_out"
+    assert (live.last.status, live.last.outcome, live.last.error.kind) == ("error", outcome, outcome)
+    assert live.last.text == "working and done"  # what it said is kept

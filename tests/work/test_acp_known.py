@@ -9,8 +9,8 @@ import pytest
 
 from ostler.errors import OstlerError
 from ostler.process import tree
+from waiting import until
 from work.acp_yard import AcpYard, pid_of, turn
-from work.scripted import until
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ostler.words import Asked, PlanStep, Text, Thought, ThoughtDelta, ToolEnded
+from ostler.model import Asked, PlanStep, Text, Thought, ThoughtDelta, ToolEnded
+from waiting import until
 from work.acp_yard import AcpYard, pid_of, turn
-from work.scripted import until
 
 AGENT = (sys.executable, str(Path(__file__).parent / "sdk_agent.py"))
 

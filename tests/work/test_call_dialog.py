@@ -9,22 +9,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from needs import needs
+from ostler.access import Access
 from ostler.agents import AGENTS
-from ostler.agents.acp import AcpDialog
-from ostler.agents.acp_reader import AcpReader, Meter
-from ostler.agents.acp_words import Acp
+from ostler.agents.acp.dialog import AcpDialog
+from ostler.agents.acp.protocol import Acp
+from ostler.agents.acp.reader import AcpReader, Meter
+from ostler.model import AnyEvent, Host, Launch, Problem, TerminalClosed, TerminalOpened, Text, TextDelta, Turn
 from ostler.process import tree
+from ostler.settings import AskRule, Settings
 from ostler.store import Redactor
-from ostler.words import Access, AnyEvent, Host, Launch, Problem, TerminalClosed, TerminalOpened, Text, TextDelta, Turn
+from ostler.store.files import private_folder
 from ostler.work import Ostler
-from ostler.work.artifacts import Artifacts
-from ostler.work.call_terminals import CallTerminals
-from ostler.work.calls import Calls
-from ostler.work.carry import Attempt, Carried, Stop
-from ostler.work.dialogs import Dialogs
-from ostler.work.live_dialog import Around
-from work.scripted import Stable, until
+from ostler.work.dialogs.call_terminals import CallTerminals
+from ostler.work.dialogs.open_dialogs import Dialogs
+from ostler.work.transports.stop import Stop
+from ostler.work.transports.transport import Attempt, Carried, TurnContext
+from ostler.work.turns.artifacts import Artifacts
+from ostler.work.turns.command import COMMAND
+from ostler.work.walls import Walled, wall_around
+from waiting import until
+from work.scripted import Stable
 
 # Its prompt is a list of [method, params]; "$" in params is the last terminal's id. It answers with what it got.
 AGENT = """
@@ -71,27 +78,25 @@ for line in sys.stdin:
 """
 
 
-class Spoken(AcpDialog):
-    acp = Acp()
-
-
 class Talk:
     """Turns of one session with that agent."""
 
     def __init__(self, o: Ostler, stable: Stable, session: str) -> None:
         self.ostler, self.stable, self.session = o, stable, session
-        self.dialogs = Dialogs(o.warden, 300, partial(CallTerminals, o))
+        self.dialogs = Dialogs(o.warden.get, partial(CallTerminals, o.terminal_context, lambda: o.terminals))
         self.events: list[AnyEvent] = []
         self.stop = Stop()
         self._turns = 0
 
-    async def turn(self, *wants: tuple[str, dict[str, Any]], access: Access = "full") -> list[Any]:
+    async def turn(
+        self, *wants: tuple[str, dict[str, Any]], access: Access = "full", walled: bool = False
+    ) -> list[Any]:
         """What the agent got for its requests."""
-        await self.carry(*wants, access=access)
+        await self.run(*wants, access=access, walled=walled)
         said = [event.text for event in self.events if isinstance(event, Text | TextDelta)]
         return list(json.loads(said[-1]))
 
-    async def carry(self, *wants: tuple[str, dict[str, Any]], access: Access = "full") -> Carried:
+    async def run(self, *wants: tuple[str, dict[str, Any]], access: Access = "full", walled: bool = False) -> Carried:
         self._turns += 1
         turn = Turn(
             id=f"{self.session}-{self._turns}",
@@ -101,10 +106,11 @@ class Talk:
             folder=str(self.stable.folder),
             access=access,
             transport="dialog",
+            walled=walled,
         )
         program = self.stable.home / "agent.py"
         program.write_text(AGENT)
-        dialog = Spoken(turn, Host(executable=sys.executable))
+        dialog = AcpDialog(turn, Host(executable=sys.executable), Acp())
         attempt = Attempt(
             turn=turn,
             agent=AGENTS["gemini"],
@@ -114,28 +120,33 @@ class Talk:
             served_by="gemini",
             records_of="gemini",
             redactor=Redactor(),
-            told=turn,
+            effective_turn=turn,
+            transport="dialog",
             dialog=dialog,
+            state=str(self.ostler.store.folder),
+            walled=self._wall(turn) if walled else None,
         )
-        artifacts = Artifacts(self.stable.home / turn.id, Redactor())
-        around = Around(
+        artifacts = Artifacts(private_folder(self.stable.home / turn.id), Redactor())
+        context = TurnContext(
             add=self._add,
             artifacts=artifacts,
             stop=self.stop,
-            asking=self._asking,
-            decide=lambda _: ("allow", "a rule"),
-            ask_limit=None,
-            calls=Calls(turn),
+            settings=structs.replace(self.ostler.settings, asks=(AskRule(answer="allow"),), ask_limit=None),
+            set_asking=self._set_asking,
         )
         try:
-            return await self.dialogs.carry(attempt, around)
+            return await self.dialogs.run(attempt, context)
         finally:
             artifacts.close(None)
 
     async def _add(self, events: list[AnyEvent]) -> None:
         self.events += events
 
-    async def _asking(self, asking: bool) -> None: ...
+    async def _set_asking(self, asking: bool) -> None: ...
+
+    def _wall(self, turn: Turn) -> Walled | None:
+        state = str(self.ostler.store.folder)
+        return wall_around(Settings(), COMMAND, turn.access, turn.folder, state=state, environ=self.stable.env)
 
 
 @pytest.fixture
@@ -193,6 +204,15 @@ async def test_terminals_are_offered_with_full_access_alone(talk: Talk, access: 
     assert ("terminalId" in made) is offered
 
 
+@needs("landlock")
+async def test_behind_a_wall_they_are_offered_under_write_too(talk: Talk) -> None:
+    outside = talk.stable.home / "outside"
+    wants = ("offered", {}), sh(f"echo x > inside; echo x > {outside}"), of("wait_for_exit")
+    abilities, _, ended = await talk.turn(*wants, access="write", walled=True)
+    assert abilities["terminal"] is True and ended != {"exitCode": 0}
+    assert (talk.stable.folder / "inside").exists() and not outside.exists()
+
+
 async def test_a_command_outlives_its_turn_but_not_the_dialog(talk: Talk) -> None:
     (made,) = await talk.turn(sh("echo up; exec sleep 1000"))
     id = made["terminalId"]
@@ -205,9 +225,9 @@ async def test_a_command_outlives_its_turn_but_not_the_dialog(talk: Talk) -> Non
 
 
 async def test_an_interrupt_ends_the_command_that_the_agent_waits_for(talk: Talk) -> None:
-    turn = asyncio.create_task(talk.carry(sh("echo up; exec sleep 1000"), of("wait_for_exit")))
+    turn = asyncio.create_task(talk.run(sh("echo up; exec sleep 1000"), of("wait_for_exit")))
     opened = await until(lambda: [event for event in talk.events if isinstance(event, TerminalOpened)])
-    talk.stop.wish(Problem(kind="cancelled", message="enough"))
+    talk.stop.request(Problem(kind="cancelled", message="enough"))
     carried = await turn
     assert carried.verdict.outcome == "cancelled"
     assert tree.marked(opened[0].terminal) == []

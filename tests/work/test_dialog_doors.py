@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from ostler.errors import OstlerError
+from ostler.model import Asked, Attachment, Limits, Notice, Problem, Raw, TextDelta
 from ostler.process import tree
-from ostler.words import Asked, Attachment, Limits, Notice, Problem, Raw, TextDelta
 from ostler.work import Ostler
+from waiting import until
 from work.acp_yard import SCRIPTED, AcpYard, pid_of, turn
-from work.scripted import until
 
 CHECK = "Check its command line, and its version"
 UPDATE = "Update mine or ostler"
@@ -60,13 +60,13 @@ async def refused(o: Ostler, session: str, **options: Any) -> Problem:
 @pytest.mark.parametrize(
     ("argv", "kind", "words", "hint"),
     [
-        (("true",), "crashed", "ended with exit code 0 before it could talk", BY_HAND),
-        (("sh", "-c", "echo no such option >&2; exit 2"), "crashed", "could talk: no such option", BY_HAND),
+        (("true",), "crashed", "ended with exit code 0 before it was ready", BY_HAND),
+        (("sh", "-c", "echo no such option >&2; exit 2"), "crashed", "was ready: no such option", BY_HAND),
         (("sh", "-c", "echo please log in >&2; exit 1"), "unauthenticated", "please log in", BY_HAND),
         (("sh", "-c", "kill -SEGV $$"), "crashed", "signal 11", BY_HAND),
         (("sh", "-c", "read line; exit 3"), "crashed", "exit code 3", BY_HAND),
-        (("sh", "-c", "echo Welcome"), "unsupported", "no ACP agent: it printed 'Welcome'", CHECK),
-        (("cat",), "unsupported", "no ACP agent: it says back what it is told", CHECK),
+        (("sh", "-c", "echo Welcome"), "unsupported", "not an ACP agent: it printed 'Welcome'", CHECK),
+        (("cat",), "unsupported", "not an ACP agent: it says back what it is told", CHECK),
         (("sleep", "1000"), "timed_out", "did not open a dialog within 0.3 s", BY_HAND),
         (("sh", "-c", "echo Welcome; exec sleep 1000"), "timed_out", "did not open a dialog", BY_HAND),
         (("yes", "no"), "timed_out", "did not open a dialog", BY_HAND),
@@ -103,7 +103,7 @@ async def test_a_command_that_does_not_exist(tmp_path: Path, program: str) -> No
         live = await yard.session(o)
         with pytest.raises(OstlerError) as error:
             await turn(o, live, "hello")
-        assert (error.value.kind, error.value.hint) == ("missing", "Mend acp.mine in your settings")
+        assert (error.value.kind, error.value.hint) == ("missing", "Fix acp.mine in your settings")
         assert program.lstrip(".") in error.value.message
         assert o.sessions() == []
 
@@ -166,7 +166,7 @@ async def test_words_for_a_turn_that_takes_none(tmp_path: Path) -> None:
         await until(lambda: any(isinstance(e, TextDelta) for e in o.events(live.id)))
         with pytest.raises(OstlerError) as cannot:
             await o.steer(live.id, "hurry")
-        assert (cannot.value.kind, cannot.value.hint) == ("unsupported", "Queue them instead")
+        assert (cannot.value.kind, cannot.value.hint) == ("unsupported", "Queue it as the next prompt")
         gate.touch()
         envelope, events = await running
         assert (envelope.outcome, envelope.text) == ("done", "one")
@@ -213,7 +213,7 @@ async def test_an_image_for_an_agent_that_takes_none(tmp_path: Path) -> None:
         envelope, events = await turn(o, live, "look", attachments=(Attachment(path="a.png"),))
         assert envelope.error is not None
         assert (envelope.error.kind, envelope.error.hint) == ("unsupported", "Leave it out, or choose another agent")
-        assert f"takes no images: {picture}" in envelope.error.message
+        assert f"does not accept images: {picture}" in envelope.error.message
         assert not any(isinstance(e, TextDelta) for e in events)
         assert (await turn(o, live, "hello"))[0].ok
         assert pid_of(o, live) == pid
@@ -230,7 +230,7 @@ async def test_a_message_that_is_too_long_to_be_read(
     tmp_path: Path, frame: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that somebody waits for ends the turn at once and the process with it; the next turn has another."""
-    monkeypatch.setattr("ostler.work.live_dialog.FRAME_CAP", 1 << 20)
+    monkeypatch.setattr("ostler.work.dialogs.live_dialog.FRAME_CAP", 1 << 20)
     agent = (
         "import json, sys\n"
         'answers = {"initialize": {"protocolVersion": 1}, "session/new": {"sessionId": "S"}}\n'

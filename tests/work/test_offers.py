@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ostler.errors import OstlerError
-from ostler.words import AnyEvent, Offer, Offered
+from ostler.model import AnyEvent, Offer, Offered
 from ostler.work import LiveSession, Ostler
 from ostler.work.offers import is_command
 from work.acp_yard import SCRIPTED, AcpYard, pid_of, turn
@@ -178,8 +178,8 @@ async def test_conversations_are_listed_by_the_agent_itself(yard: AcpYard) -> No
 @pytest.mark.parametrize(
     ("agent", "kind", "said"),
     [
-        (("/bin/sh", "-c", "echo 'no agent here'; exit 3"), "unsupported", "is no ACP agent"),
-        (("/no/such/program",), "missing", "is no program here"),
+        (("/bin/sh", "-c", "echo 'no agent here'; exit 3"), "unsupported", "is not an ACP agent"),
+        (("/no/such/program",), "missing", "was not found or is not executable"),
         (("/bin/sh", "-c", "echo 'please log in' >&2; exit 1"), "unauthenticated", "please log in"),
     ],
 )

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ostler.errors import OstlerError
+from ostler.model import Owner, SignalName
 from ostler.process import tree
-from ostler.words import Owner
-from ostler.work.owner import alive, ask_owner
-from work.scripted import Stable, collect, until
+from ostler.store import Store
+from ostler.work.owner import alive, ask_owner, end_orphaned_turns
+from ostler.work.owner_requests import CancelTurn
+from waiting import until
+from work.scripted import Stable, collect
 
 
 async def test_two_processes_run_beside_each_other(stable: Stable) -> None:
@@ -23,6 +25,22 @@ async def test_two_processes_run_beside_each_other(stable: Stable) -> None:
     async with stable.ostler() as o:
         assert {row.state for row in o.sessions()} == {"idle"} and len(o.sessions()) == 3
         assert [owner.id for owner in o.store.owners()] == [o.desk.id]
+
+
+async def test_of_two_who_find_a_dead_owners_turn_one_has_ended_it(stable: Stable) -> None:
+    """Whoever did tells others of it."""
+    process = stable.cli("run", "script", "[[write:began]] [[never_end:true]]", "--access", "full")
+    await until((stable.folder / "began").exists)
+    process.kill()
+    process.communicate()
+    stores = [Store.open(str(stable.state)) for _ in range(2)]
+    try:
+        both = await asyncio.gather(*map(end_orphaned_turns, stores))
+    finally:
+        for store in stores:
+            store.close()
+    assert [len(orphans.found) for orphans in both] == [1, 1]
+    assert sorted(len(orphans.ended) for orphans in both) == [0, 1]
 
 
 async def test_a_turn_of_another_process_can_be_cancelled(stable: Stable) -> None:
@@ -38,6 +56,20 @@ async def test_a_turn_of_another_process_can_be_cancelled(stable: Stable) -> Non
         envelope = json.loads(out)
         assert (envelope["outcome"], envelope["text"]) == ("cancelled", "here")
         assert await o.cancel("far") is False
+
+
+@pytest.mark.parametrize("name", ["QUIT", "KILL"])
+async def test_a_turn_of_another_process_is_cancelled_by_a_signal(stable: Stable, name: SignalName) -> None:
+    stable.script.plays([{"say": "here"}, {"never_end": True}])
+    process = stable.cli("run", "script", "go", "--json", "--name", "far")
+    async with stable.ostler() as o:
+        await until(
+            lambda: o.store.find("far") and any(getattr(e, "text", "") == "here" for e in o.events(o.find("far").id))
+        )
+        assert await o.cancel("far", signal=name) is True
+        out, err = await asyncio.to_thread(process.communicate)
+        envelope = json.loads(out)
+        assert (envelope["outcome"], envelope["exit"]) == ("cancelled", {"signal": signal.Signals[f"SIG{name}"]}), err
 
 
 async def test_a_killed_ostler_leaves_no_session_running_and_no_process(stable: Stable) -> None:
@@ -83,15 +115,13 @@ async def test_the_socket_is_private_and_answers_only_what_it_knows(stable: Stab
     async with stable.ostler() as o, stable.ostler() as other:
         own = next(owner for owner in o.store.owners() if owner.id == other.desk.id)
         assert Path(own.socket).stat().st_mode & 0o777 == 0o600
-        assert await ask_owner(own, {"op": "cancel", "turn": "nothing"}) == {"ok": False}
-        with pytest.raises(OstlerError) as caught:
-            await ask_owner(own, {"op": "dance"})
-        assert caught.value.kind == "bad_request"
-        reader, writer = await asyncio.open_unix_connection(own.socket)
-        writer.write(b"{broken\n")
-        assert b"bad_request" in await reader.readline()
-        writer.close()
-        assert await ask_owner(own, {"op": "cancel", "turn": "nothing"}) == {"ok": False}
+        assert await ask_owner(own, CancelTurn(turn="nothing")) == {"ok": False}
+        for line in (b'{"op":"dance"}\n', b"{broken\n"):
+            reader, writer = await asyncio.open_unix_connection(own.socket)
+            writer.write(line)
+            assert json.loads(await reader.readline())["error"]["kind"] == "bad_request"
+            writer.close()
+        assert await ask_owner(own, CancelTurn(turn="nothing")) == {"ok": False}
 
 
 async def test_a_long_state_path_is_no_obstacle(stable: Stable) -> None:
@@ -103,7 +133,7 @@ async def test_a_long_state_path_is_no_obstacle(stable: Stable) -> None:
         owner = o.store.owners()[0]
         assert len(owner.socket) > 108
         async with stable.ostler() as other:
-            assert await ask_owner(owner, {"op": "cancel", "turn": "none"}) == {"ok": False}
+            assert await ask_owner(owner, CancelTurn(turn="none")) == {"ok": False}
             assert other.store.owner(owner.id) == owner
 
 

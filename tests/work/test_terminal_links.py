@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from ostler.words import AnyEvent, Asked, TerminalClosed, TerminalOpened, ToolEnded, ToolStarted
-from ostler.work.asks import Answer
+from ostler.model import AnyEvent, Asked, TerminalClosed, TerminalOpened, ToolEnded, ToolStarted
+from ostler.work.dialogs.asks import AskAnswer
 from work.acp_yard import AcpYard, turn
 
 # An agent that runs its command itself, and only shows the terminal.
@@ -45,7 +45,7 @@ async def test_a_command_that_ostler_runs(tmp_path: Path) -> None:
         async for event in live.run(f"[[run:echo oats; until [ -e {gate} ]; do sleep 0.02; done]]"):
             events.append(event)
             if isinstance(event, Asked):
-                await o.answer(live.id, Answer(ask=event.id, option="allow", by="a person"))
+                await o.answer(live.id, AskAnswer(ask=event.id, option="allow", by="a person"))
             elif isinstance(event, TerminalOpened) and event.tool:
                 assert o.terminals.get(event.terminal).state == "live"
                 gate.touch()

@@ -1,10 +1,13 @@
-// What the page knows: told by /api/live, kept in one place, read by every view.
+// What the page knows: told by the server, kept in one place, read by every view.
 
 import { SvelteMap } from "svelte/reactivity";
 import { api, asProblem, loggedOut, type Problem } from "./api";
+import type { LiveEvent, RunView } from "./api_types";
+import { forgetDrafts } from "./journal/drafts.svelte";
 import { go, here } from "./route.svelte";
-import { Stream, type Link, type StreamEvent } from "./stream";
-import type { AgentReport, Me, Rights, SessionView, TerminalRow } from "./words";
+import { live, type Link, type StreamEvent } from "./stream";
+import { bells } from "./terminal/bells.svelte";
+import type { AgentReport, Me, PlugInProblem, Rights, SessionView, TerminalRow } from "./words";
 
 export type Pane = "sessions" | "journal" | "terminal";
 
@@ -17,7 +20,10 @@ class Page {
   loginProblem = $state.raw<Problem | null>(null);
   sessions = new SvelteMap<string, SessionView>();
   terminals = new SvelteMap<string, TerminalRow>();
+  /** Runs of pipelines. */
+  runs = new SvelteMap<string, RunView>();
   agents = $state.raw<AgentReport[] | null>(null);
+  unusableAgents = $state.raw<PlugInProblem[]>([]);
   agentsProblem = $state.raw<Problem | null>(null);
   link = $state.raw<Link>({ state: "connecting" });
   /** Everything that was there has been told once: "nothing" now means nothing. */
@@ -55,8 +61,20 @@ class Page {
     return sum;
   }
 
+  /** How many gates of pipelines wait for a person. */
+  get gates(): number {
+    let sum = 0;
+    for (const { state, gates } of this.runs.values()) if (state === "running") sum += gates;
+    return sum;
+  }
+
   may(right: Rights): boolean {
     return this.me !== null && ORDER.indexOf(this.me.rights) >= ORDER.indexOf(right);
+  }
+
+  /** Whether a terminal of it rang, and nobody has looked yet. */
+  rang(session: string): boolean {
+    return bells.rung.some((terminal) => this.terminals.get(terminal)?.session === session);
   }
 
   /** Newest first. */
@@ -77,7 +95,6 @@ class Page {
 
   // -- getting in, and being told
 
-  #stream: Stream | null = null;
   #seen = new Set<string>(); // told since the connection began
 
   async start(token: string | null): Promise<void> {
@@ -96,27 +113,33 @@ class Page {
 
   async logout(): Promise<void> {
     await api.logout();
+    forgetDrafts();
     this.#leave();
   }
 
   retryNow(): void {
-    this.#stream?.retryNow();
+    live.retryNow();
   }
 
   /** What is known of the one who really serves: where `only` is set, that one plays all the others. */
   reportOf(agent: string): AgentReport | null {
-    return this.agents?.find((report) => report.name === (this.me?.only ?? agent)) ?? null;
+    return this.agents?.find((report) => report.name === (this.me?.only || agent)) ?? null;
   }
 
-  /** Agents that hold dialogs are talked to in one: they can ask before they act. */
-  async transportOf(agent: string): Promise<"pipe" | "dialog"> {
-    if (this.agents === null) await this.loadAgents();
-    return this.reportOf(agent)?.dialog ? "dialog" : "pipe";
+  #agentsAsked: Promise<void> | null = null;
+
+  /** Loads the agents, once for all who need them. */
+  needAgents(): Promise<void> {
+    if (this.agents !== null) return Promise.resolve();
+    this.#agentsAsked ??= this.loadAgents().finally(() => (this.#agentsAsked = null));
+    return this.#agentsAsked;
   }
 
   async loadAgents(refresh = false): Promise<void> {
     try {
-      this.agents = await api.agents(refresh);
+      const found = await api.agents(refresh);
+      this.agents = found.items;
+      this.unusableAgents = found.problems;
       this.agentsProblem = null;
     } catch (thrown) {
       this.agentsProblem = asProblem(thrown);
@@ -136,18 +159,17 @@ class Page {
   }
 
   #leave(): void {
-    this.#stream?.close();
-    this.#stream = null;
+    live.close();
     this.login = "out";
     this.me = null;
     this.ready = false;
     this.sessions.clear();
-    this.terminals.clear();
+    this.runs.clear();
+    for (const id of [...this.terminals.keys()]) this.#forget(id);
   }
 
   #listen(): void {
-    this.#stream = new Stream({
-      path: () => "/api/live",
+    live.open({
       link: (link) => {
         this.link = link;
         if (link.state !== "connecting") this.lost = link.state === "retrying";
@@ -159,22 +181,26 @@ class Page {
   }
 
   #take({ kind, data }: StreamEvent): void {
-    const told = JSON.parse(data);
-    switch (kind) {
+    const told = { event: kind, data: JSON.parse(data) } as LiveEvent;
+    switch (told.event) {
       case "hello":
-        this.outdated ||= this.me !== null && this.me.version !== told.version;
-        this.me = told as Me;
+        this.outdated ||= this.me !== null && this.me.version !== told.data.version;
+        this.me = told.data;
         break;
       case "session":
-        this.#seen.add(told.id);
-        this.sessions.set(told.id, told as SessionView);
+        this.#seen.add(told.data.id);
+        this.sessions.set(told.data.id, told.data);
         break;
       case "terminal":
-        this.#seen.add(told.id);
-        this.terminals.set(told.id, told as TerminalRow);
+        this.#seen.add(told.data.id);
+        this.#learn(told.data);
+        break;
+      case "run":
+        this.#seen.add(told.data.id);
+        this.runs.set(told.data.id, told.data);
         break;
       case "gone":
-        this.#forget(told.id);
+        this.#forget(told.data.id);
         break;
       case "ready":
         this.#forgetUnseen();
@@ -182,19 +208,25 @@ class Page {
     }
   }
 
+  /** What rang before this page was there has been heard by somebody else. */
+  #learn(row: TerminalRow): void {
+    const before = this.terminals.get(row.id)?.bells ?? (this.ready ? 0 : row.bells);
+    this.terminals.set(row.id, row);
+    if (row.bells > before) bells.ring(row.id);
+  }
+
   #forgetUnseen(): void {
-    for (const id of [...this.sessions.keys(), ...this.terminals.keys()]) if (!this.#seen.has(id)) this.#forget(id);
+    for (const id of [...this.sessions.keys(), ...this.terminals.keys(), ...this.runs.keys()]) if (!this.#seen.has(id)) this.#forget(id);
   }
 
   #forget(id: string): void {
     this.sessions.delete(id);
     this.terminals.delete(id);
+    this.runs.delete(id);
+    bells.look(id);
     this.picked.delete(id);
   }
 }
 
 export const page = new Page();
 export { page as state };
-
-addEventListener("online", () => page.retryNow());
-document.addEventListener("visibilitychange", () => document.hidden || page.retryNow());

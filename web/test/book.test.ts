@@ -111,3 +111,16 @@ test("a terminal that no tool shows has a line; it may be told of in a later tur
 test("what an agent offers is no entry", () => {
   assert.deepEqual(kinds(book({ kind: "started" }, { kind: "offered", quiet: true, models: [{ id: "m" }] })), ["prompt"]);
 });
+
+test("what a cancelled turn was doing was stopped: it did not fail", () => {
+  const calls: Bare[] = [
+    { kind: "tool_started", id: "1", name: "Bash" },
+    { kind: "tool_ended", id: "1", ok: false },
+    { kind: "tool_started", id: "2", name: "Bash" },
+    { kind: "tool_started", id: "3", name: "Bash" },
+    { kind: "tool_ended", id: "2", ok: false },
+  ];
+  const ends = (outcome: string) => only(book(...calls, { kind: "ended", outcome }), "tool").map(({ end }) => end && [end.ok, end.stopped]);
+  assert.deepEqual(ends("cancelled"), [[false, false], [false, true], [false, true]]);
+  assert.deepEqual(ends("failed"), [[false, false], [false, false], null]);
+});

@@ -64,6 +64,7 @@ test("how a program ended, in words and as a shape", () => {
   assert.deepEqual(ending({ code: 3 }), { words: "exit 3", ok: false, mark: "failed" });
   assert.deepEqual(ending({ signal: 9 }), { words: "killed by signal 9", ok: true, mark: "cancelled" });
   assert.deepEqual(ending({ signal: 11 }), { words: "crashed by signal 11", ok: false, mark: "failed" });
+  assert.deepEqual(ending({ code: 130 }), { words: "interrupted, exit 130", ok: true, mark: "cancelled" });
   assert.equal(ending(null).mark, "unproven");
   assert.equal(markOf(row("a"), true).mark, "busy");
   assert.equal(markOf(row("a", { state: "ended", exit: { code: 1 } }), false).word, "ended, exit 1");

@@ -1,20 +1,22 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { age, bytes, clockTime, cost, count, duration, plural, running, short, usageTitle } from "../src/lib/format";
 import { ofSession, titleOf } from "../src/lib/marks";
 import { grouped } from "../src/sessions/filter";
+import { behind, colorOf } from "../src/start/profiles";
 import { readiness } from "../src/start/readiness";
 import { outcome } from "../src/journal/asks";
-import { otherInput, plainOutput, shown, wished } from "../src/journal/tools";
+import { KNOWN_TOOLS, otherInput, pausesOf, plainOutput, secondsAtWork, shown, describeAsk } from "../src/journal/tools";
 import type { Ask, Tool } from "../src/journal/book";
-import type { AgentReport, SessionView, TurnView } from "../src/words";
+import type { AgentReport, ProfileView, SessionView, TurnView } from "../src/words";
 
 const session = (id: string, more: Partial<SessionView> = {}): SessionView =>
   ({ id, agent: "claude", folder: "/src/paddock", state: "idle", title: id, name: null, turn: null, used_at: 1, model: null, queued: 0, ...more }) as SessionView;
 const ended = (more: Partial<TurnView>): TurnView => ({ state: "ended", outcome: "done", error: null, ended_at: 5, created_at: 1, prompt: "", ...more }) as TurnView;
 const tool = (more: Partial<Tool>): Tool =>
-  ({ kind: "tool", key: "1", seq: 1, at: 0, turn: "t", quiet: false, id: "1", name: "Bash", title: "", input: null, files: [], depth: 0, end: null, ...more }) as Tool;
-const end = { ok: true, output: "", diff: "", exit_code: null, duration_ms: 3, denied: false };
+  ({ kind: "tool", key: "1", seq: 1, at: 0, turn: "t", quiet: false, id: "1", name: "Bash", category: "", title: "", input: null, files: [], depth: 0, end: null, ...more }) as Tool;
+const end = { ok: true, output: "", diff: "", exit_code: null, duration_ms: 3, denied: false, stopped: false };
 
 test("figures as people read them", () => {
   assert.deepEqual([age(40), age(61), age(7300), age(200_000)], ["40s", "1m", "2h", "2d"]);
@@ -25,7 +27,7 @@ test("figures as people read them", () => {
   assert.deepEqual([bytes(5), bytes(2500)], ["5 B", "2.5 kB"]);
   assert.equal(plural(1, "line") + plural(1200, "line"), "1 line1,200 lines");
   assert.equal(short("/home/ana/src", "/home/ana") + short("/home/anabel", "/home/ana"), "~/src/home/anabel");
-  assert.equal(usageTitle({ input_tokens: 1200, cached_tokens: 3 }), "input 1,200, of it cached 3");
+  assert.equal(usageTitle({ input_tokens: 1200, cached_tokens: 3 }), "input 1,200, of which cached 3");
   assert.match(clockTime(0, 0), /^\d\d:\d\d$/);
 });
 
@@ -53,14 +55,14 @@ test("tools of all agents in the same words", () => {
     const is = shown(tool(more), "/w");
     return [is.verb, is.target, is.facts];
   };
-  assert.deepEqual(told({ name: "command_execution", title: "ls", end: { ...end, exit_code: 2 } }), ["Run", "ls", "exit 2"]);
-  assert.deepEqual(told({ name: "mcp__files__read_file", title: "/w/a.py", end: { ...end, output: "1\n2\n" } }), ["Read", "a.py", "2 lines"]);
-  assert.deepEqual(told({ name: "write", title: "/w/a", files: [{ path: "/w/a", change: "add" }], input: { path: "/w/a", content: "x" }, end: { ...end, denied: true, ok: false } }), ["New", "a", "refused"]);
+  assert.deepEqual(told({ name: "command_execution", category: "shell", title: "ls", end: { ...end, exit_code: 2 } }), ["Run", "ls", "exit 2"]);
+  assert.deepEqual(told({ name: "read_file", category: "read", title: "/w/a.py", end: { ...end, output: "1\n2\n" } }), ["Read", "a.py", "2 lines"]);
+  assert.deepEqual(told({ name: "write_file", category: "write", title: "/w/a", files: [{ path: "/w/a", change: "add" }], input: { path: "/w/a", content: "x" }, end: { ...end, denied: true, ok: false } }), ["New", "a", "refused"]);
   assert.deepEqual(told({ name: "StructuredOutput", input: { a: 1 } }), ["StructuredOutput", '{"a":1}', ""]);
 });
 
 test("an edit without a diff shows its own texts; the input tells what is left", () => {
-  const edit = tool({ name: "Edit", title: "/w/a.py", input: { file_path: "/w/a.py", old_string: "a = 1", new_string: "a = 2", replace_all: true }, end });
+  const edit = tool({ name: "Edit", category: "edit", title: "/w/a.py", input: { file_path: "/w/a.py", old_string: "a = 1", new_string: "a = 2", replace_all: true }, end });
   const is = shown(edit, "/w");
   assert.deepEqual([is.diffs[0]?.path, is.diffs[0]?.added, is.diffs[0]?.removed], ["a.py", 1, 1]);
   assert.equal(otherInput(edit, is), "replace_all: true");
@@ -72,23 +74,44 @@ test("output is shown without its escape sequences", () => {
 });
 
 test("an agent that cannot take a turn says what to do", () => {
-  const report = (more: Partial<AgentReport>) => ({ name: "claude", installed: true, login: "yes", install: "npm i x", problem: "", abilities: { resume: true, schema: "no" }, ...more }) as AgentReport;
+  const report = (more: Partial<AgentReport>) => ({ name: "claude", built_in: false, installed: true, login: "yes", install: "npm i x", problem: "", abilities: { resume: true, schema: "no" }, ...more }) as AgentReport;
   assert.deepEqual([readiness(report({}), null).word, readiness(report({}), null).say], ["ready", "resume"]);
   assert.deepEqual(readiness(report({ installed: false }), null).code, "npm i x");
-  assert.equal(readiness(report({ login: "no" }), null).ready, false);
+  assert.deepEqual(readiness(report({ login: "no", login_command: "claude auth login" }), null), { ready: false, mark: "limited", word: "log in", say: "Log in first:", code: "claude auth login" });
+  assert.deepEqual(readiness(report({ login: "unknown" }), null), { ready: true, mark: "idle", word: "installed", say: "login unknown; resume", code: "" }, "a tick is for what is known");
   assert.equal(readiness(report({ installed: false }), "script").ready, true);
 });
 
 const ask = (more: Partial<Ask>): Ask =>
-  ({ kind: "ask", key: "1", seq: 1, at: 0, turn: "t", quiet: false, id: "1", tool: "Bash", title: "", input: null, diff: "", files: [], options: [], reason: "", expires: null, answer: null, ...more }) as Ask;
+  ({ kind: "ask", key: "1", seq: 1, at: 0, turn: "t", quiet: false, id: "1", tool: "Bash", category: "shell", title: "", input: null, diff: "", files: [], options: [], reason: "", expires: null, answer: null, ...more }) as Ask;
 
 test("what is asked for is shown whole, and once", () => {
-  const run = wished(ask({ input: { command: "make\nrm -rf build", timeout: 5 }, title: "make" }), "/src");
-  assert.deepEqual([run.wish, run.command, run.rest], ["run a command", "make\nrm -rf build", "timeout: 5"]);
-  const edit = wished(ask({ tool: "Edit", input: { file_path: "/src/a.py" }, diff: "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\n+y\n" }), "/src");
-  assert.deepEqual([edit.wish, edit.diffs.map((diff) => diff.path), edit.rest], ["edit a file", ["a.py"], null]);
-  const other = wished(ask({ tool: "mcp__db__drop", input: { table: "users" } }), "/src");
-  assert.deepEqual([other.wish, other.rest], ["use mcp__db__drop", "table: users"]);
+  const run = describeAsk(ask({ input: { command: "make\nrm -rf build", timeout: 5 }, title: "make" }), "/src");
+  assert.deepEqual([run.action, run.command, run.rest], ["run a command", "make\nrm -rf build", "timeout: 5"]);
+  const edit = describeAsk(ask({ tool: "Edit", category: "edit", input: { file_path: "/src/a.py" }, diff: "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\n+y\n" }), "/src");
+  assert.deepEqual([edit.action, edit.diffs.map((diff) => diff.path), edit.rest], ["edit a file", ["a.py"], null]);
+  const other = describeAsk(ask({ tool: "mcp__db__drop", category: "mcp", input: { table: "users" } }), "/src");
+  assert.deepEqual([other.action, other.what, other.rest], ["use an MCP tool", "", "table: users"]);
+});
+
+test("no part of an input stands there twice, and none is left out", () => {
+  const parts = (more: Partial<Ask>) => {
+    const { action, command, what, rest } = describeAsk(ask(more), "/src");
+    return [action, command, what, rest];
+  };
+  const issue = { title: "Leak", body: "It leaks.\nBadly." };
+  assert.deepEqual(parts({ tool: "mcp__github__create_issue", category: "mcp", title: "Leak", input: issue }), ["use an MCP tool", "", "Leak", "body: It leaks.\nBadly."]);
+  assert.deepEqual(parts({ tool: "write_memory", category: "write_memory", input: { fact: "x" } }), ["use a tool", "", "", "fact: x"], "a name decides nothing");
+  assert.deepEqual(parts({ tool: "Read", category: "read", title: "/src/a.py", input: { file_path: "/src/a.py", limit: 5 } }), ["read a file", "", "a.py", "limit: 5"]);
+  const long = `https://x.example/?q=${"y".repeat(300)}`;
+  assert.deepEqual(parts({ tool: "WebFetch", category: "web", title: long.slice(0, 200), input: { url: long, prompt: "sum" } }), ["use the network", "", long, "prompt: sum"]);
+  assert.deepEqual(parts({ input: { command: "ls", cmd: "rm -rf /" } }), ["run a command", "ls", "", "cmd: rm -rf /"]);
+  assert.deepEqual(parts({ tool: "x", category: "x", title: "Do it", input: ["a", 1] }), ["use a tool", "", "Do it", '[\n  "a",\n  1\n]']);
+});
+
+test("the page has words for each of ostler's", () => {
+  const [, words = ""] = /^TOOL_WORDS = \((.*)\)$/m.exec(readFileSync(new URL("../../src/ostler/model/turn.py", import.meta.url), "utf8")) ?? [];
+  assert.deepEqual(KNOWN_TOOLS, [...words.matchAll(/"(\w+)"/g)].map(([, word]) => word));
 });
 
 test("how an ask was answered, and by whom", () => {
@@ -98,4 +121,22 @@ test("how an ask was answered, and by whom", () => {
   assert.equal(words("reject_once", "rule 2"), "falseDenied by rule 2");
   assert.equal(words("reject_once", "time limit"), "falseDenied: nobody answered in time");
   assert.equal(words("cancelled", "cancelled"), "falseNot answered (the turn was ended)");
+});
+
+test("the colour of a profile is one that CSS takes, or none", () => {
+  const profile = (more: Partial<ProfileView>): ProfileView => ({ name: "p", agent: "claude", model: null, description: "", color: "", access: null, ...more });
+  const colors = ["#0aF", " #00AAff ", "Magenta", "mauve", "red; background: url(x)", "#12345", "constructor", ""].map((color) => colorOf(profile({ color })));
+  assert.deepEqual(colors, ["#0af", "#00aaff", "light-dark(#9b2d8f, #ee8fe2)", "", "", "", "", ""]);
+  assert.deepEqual([behind(profile({})), behind(profile({ model: "opus" })), behind(profile({ agent: "" }))], ["claude", "claude · opus", "no agent"]);
+});
+
+test("the clock of a tool stands still while an ask is open that may be about it", () => {
+  const ask = (id: string, at: number, until?: number, turn = "t") =>
+    ({ kind: "ask", id, at, turn, answer: until === undefined ? null : { option: "allow_once", by: "", message: "", at: until } }) as Ask;
+  const [one, two] = [tool({ id: "one", at: 10 }), tool({ id: "two", at: 12 })];
+  const before = ask("before", 4, 11);
+  const entries = [before, one, two, ask("two", 15, 20), ask("any", 18, 30), ask("open", 40), ask("elsewhere", 13, 50, "t2")];
+  const at = (now: number, of: Tool) => secondsAtWork(of.at, pausesOf(of, entries.filter((entry) => entry.at <= now)), now);
+  assert.deepEqual([12, 17, 30, 39, 41, 60].map((now) => at(now, one)), [1, 6, 7, 16, 17, 17]);
+  assert.deepEqual([12, 15, 39, 60].map((now) => at(now, two)), [0, 3, 12, 13]);
 });

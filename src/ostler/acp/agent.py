@@ -7,20 +7,22 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ostler import __version__
-from ostler.acp.client import Client, client_of
-from ostler.acp.errors import AUTH_REQUIRED, INVALID_REQUEST, NOT_FOUND, UNKNOWN_METHOD, Refused
+from ostler.access import Access
+from ostler.acp.client import AcpClient, client_of
+from ostler.acp.errors import AUTH_REQUIRED, INVALID_REQUEST, NOT_FOUND, UNKNOWN_METHOD, AcpError
+from ostler.acp.options import options_of
 from ostler.acp.servers import servers_of, takes
 from ostler.acp.session import OpenSession
-from ostler.acp.wire import Wire
-from ostler.agents import AGENTS
+from ostler.acp.wire import AcpConnection
 from ostler.agents.values import text
 from ostler.errors import OstlerError
-from ostler.words import Access, McpServer, Session
+from ostler.model import McpServer, Session, TurnOptions
 from ostler.work import LiveSession, Ostler
-from ostler.work.environment import child_environment
-from ostler.work.prepare import server_of
 from ostler.work.probe import login
-from ostler.work.sessions import choose
+from ostler.work.sessions.choice import choose
+from ostler.work.turns.environment import child_environment
+from ostler.work.turns.options import check_options
+from ostler.work.turns.prepare import server_of
 
 PROTOCOL = 1
 LISTED = 50  # sessions in one answer
@@ -33,11 +35,13 @@ Result = dict[str, Any]
 class AcpAgent:
     """One connection's sessions. `agent` and `access` are those of new ones."""
 
-    def __init__(self, ostler: Ostler, wire: Wire, agent: str | None = None, access: Access | None = None) -> None:
+    def __init__(
+        self, ostler: Ostler, wire: AcpConnection, agent: str | None = None, access: Access | None = None
+    ) -> None:
         self.ostler, self.wire = ostler, wire
         self._agent, self._access = agent, access
-        self._server = server_of(ostler.setup, AGENTS[choose(ostler.settings, agent).agent])
-        self._client: Client | None = None
+        self._server = server_of(ostler.setup, choose(ostler.settings, agent).agent)
+        self._client: AcpClient | None = None
         self._open: dict[str, OpenSession] = {}
         self._methods: dict[str, Callable[[Params], Awaitable[Result]]] = {
             "initialize": self._initialize,
@@ -58,9 +62,9 @@ class AcpAgent:
 
     async def request(self, method: str, params: Params) -> Result:
         if method not in self._methods:
-            raise Refused(UNKNOWN_METHOD, f"there is no method {method[:100]}")
+            raise AcpError(UNKNOWN_METHOD, f"there is no method {method[:100]}")
         if self._client is None and method != "initialize":
-            raise Refused(INVALID_REQUEST, "initialize comes first")
+            raise AcpError(INVALID_REQUEST, "initialize comes first")
         return await self._methods[method](params)
 
     async def answered(self, method: str, params: Params, result: Result) -> None:
@@ -68,8 +72,8 @@ class AcpAgent:
         if method in ("session/new", "session/load", "session/resume", "session/fork"):
             id = text(result.get("sessionId")) or text(params.get("sessionId"))
             if session := self._open.get(id):
-                await session.tell_commands()
-                await session.tell_servers()
+                await session.send_commands()
+                await session.send_servers()
 
     async def notified(self, method: str, params: Params) -> None:
         if method == "session/cancel" and (session := self._open.get(text(params.get("sessionId")))):
@@ -91,7 +95,7 @@ class AcpAgent:
     async def _initialize(self, params: Params) -> Result:
         version = params.get("protocolVersion")
         if not isinstance(version, int) or isinstance(version, bool):
-            raise OstlerError("bad_request", "protocolVersion is a number")
+            raise OstlerError("bad_request", "protocolVersion must be a number")
         self._client = client_of(params.get("clientCapabilities"))
         session: Params = {name: {} for name in ("list", "resume", "close", "delete")}
         return {
@@ -120,7 +124,7 @@ class AcpAgent:
         known = child_environment(
             setup.environ, self._server, add=setup.settings.env, pass_patterns=passed, launch_env={}
         )
-        return login(self._server, known.env, setup.home) == "yes"
+        return login(self._server, known, setup.home) == "yes"
 
     def _login(self) -> Result:
         title = self._server.title
@@ -134,20 +138,23 @@ class AcpAgent:
         """ostler holds no logins: it looks whether the agent's own CLI has one, as far as that can be seen."""
         if params.get("methodId") != LOGIN:
             raise OstlerError("bad_request", f"there is no method {params.get('methodId')!r}", f"There is: {LOGIN}")
-        [report] = await self.ostler.doctor([self._server.name])
+        [report] = await self.ostler.doctor([self._server.name], sandboxes=False)
         if report.problem or report.login == "no":
             wrong = report.problem or f"{self._server.title} is not logged in"
             hint = report.install if report.problem else f"Run `{self._server.binaries[0]}` in a terminal and log in"
-            raise Refused(AUTH_REQUIRED, f"{wrong}. {hint}", {"kind": "unauthenticated"})
+            raise AcpError(AUTH_REQUIRED, f"{wrong}. {hint}", {"kind": "unauthenticated"})
         return {}
 
     # -- sessions
 
     async def _new(self, params: Params) -> Result:
-        folder, servers = _folder(params), servers_of(params)
-        live = await self.ostler.session(self._agent, folder=folder, access=self._access)
+        folder, servers, told = _folder(params), servers_of(params), options_of(params)
+        live = await self.ostler.session(
+            self._agent, folder=folder, access=self._access, system=told.system, system_mode=told.system_mode
+        )
+        check_options(told, live.setup.settings)
         await live.keep()  # a client may come back for it in another process before its first turn
-        session = self._opened(live, servers)
+        session = self._opened(live, servers, told)
         return {"sessionId": session.id, **session.state()}
 
     async def _load(self, params: Params) -> Result:
@@ -159,31 +166,31 @@ class AcpAgent:
         return (await self._take_up(params)).state()
 
     async def _fork(self, params: Params) -> Result:
-        row, folder, servers = self._known(params), _folder(params), servers_of(params)
+        row, folder, servers, told = self._known(params), _folder(params), servers_of(params), options_of(params)
         original = await self.ostler.session(session=row.id, folder=folder)
-        session = self._opened(await original.fork(), servers)
+        session = self._opened(await original.fork(), servers, told)
         return {"sessionId": session.id, **session.state()}
 
     async def _take_up(self, params: Params) -> OpenSession:
         row = self._known(params)
-        folder, servers = _folder(params), servers_of(params)
+        folder, servers, told = _folder(params), servers_of(params), options_of(params)
         live = await self.ostler.session(session=row.id, folder=folder)
         session = self._open.get(row.id)
         if session is None:
-            return self._opened(live, servers)
-        session.servers = servers
+            return self._opened(live, servers, told)
+        session.servers, session.options = servers, told
         return session
 
     async def _list(self, params: Params) -> Result:
         cwd, cursor = params.get("cwd"), params.get("cursor")
         start = int(cursor) if isinstance(cursor, str) and re.fullmatch(r"[0-9]{1,9}", cursor) else None
         if cursor is not None and start is None:
-            raise OstlerError("bad_request", f"{cursor!r} is no cursor of ours")
+            raise OstlerError("bad_request", f"{cursor!r} is not a valid cursor")
         where = os.path.realpath(_folder(params)) if cwd is not None else None
         rows = [
             row
             for row in self.ostler.sessions()
-            if row.agent in AGENTS and row.state != "closed" and where in (None, row.folder)
+            if row.agent != "exec" and row.state != "closed" and where in (None, row.folder)
         ]
         shown = rows[start or 0 : (start or 0) + LISTED]
         more = {"nextCursor": str((start or 0) + LISTED)} if len(rows) > (start or 0) + LISTED else {}
@@ -205,7 +212,8 @@ class AcpAgent:
     # -- turns and choices
 
     async def _prompt(self, params: Params) -> Result:
-        return await self._of(params).prompt(params.get("prompt"))
+        session = self._of(params)
+        return await session.prompt(params.get("prompt"), options_of(params, session.options))
 
     async def _set_mode(self, params: Params) -> Result:
         await self._of(params).set_access(params.get("modeId"))
@@ -216,31 +224,31 @@ class AcpAgent:
 
     # --
 
-    def _opened(self, live: LiveSession, servers: tuple[McpServer, ...]) -> OpenSession:
+    def _opened(self, live: LiveSession, servers: tuple[McpServer, ...], told: TurnOptions) -> OpenSession:
         assert self._client is not None
         session = self._open[live.id] = OpenSession(self.ostler, live, self._client, self.wire)
-        session.servers = servers
+        session.servers, session.options = servers, told
         return session
 
     def _known(self, params: Params) -> Session:
         id = text(params.get("sessionId"))
         row = self.ostler.store.session(id) if id else None
-        if row is None or row.agent not in AGENTS:
-            raise Refused(NOT_FOUND, f"there is no session {id[:100]!r}", {"kind": "not_found"})
+        if row is None or row.agent == "exec":
+            raise AcpError(NOT_FOUND, f"there is no session {id[:100]!r}", {"kind": "not_found"})
         return row
 
     def _of(self, params: Params) -> OpenSession:
         """One that is open in this connection."""
         row = self._known(params)
         if row.id not in self._open:
-            raise Refused(NOT_FOUND, f"session {row.id} is not open here: load or resume it", {"kind": "not_found"})
+            raise AcpError(NOT_FOUND, f"session {row.id} is not open here: load or resume it", {"kind": "not_found"})
         return self._open[row.id]
 
 
 def _folder(params: Params) -> str:
     folder = params.get("cwd")
     if not isinstance(folder, str) or not os.path.isabs(folder) or "\0" in folder:
-        raise OstlerError("bad_request", f"cwd is an absolute path, not {str(folder)[:200]!r}")
+        raise OstlerError("bad_request", f"cwd must be an absolute path, not {str(folder)[:200]!r}")
     return folder
 
 

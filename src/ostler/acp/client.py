@@ -7,16 +7,16 @@ from msgspec import Struct
 from ostler.agents.values import table
 
 
-class Client(Struct, frozen=True):
+class AcpClient(Struct, frozen=True):
     """The abilities that matter to us; without a word of them it has none."""
 
     terminals: bool = False  # shows the output of commands told in `_meta.terminal_*`
     notices: bool = False
 
 
-def client_of(capabilities: Any) -> Client:
+def client_of(capabilities: Any) -> AcpClient:
     told = table(capabilities)
-    return Client(
+    return AcpClient(
         terminals=table(told.get("_meta")).get("terminal_output") is True,
         notices=isinstance(table(told.get("session")).get("notices"), dict),
     )

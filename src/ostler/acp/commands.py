@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from ostler.words import Offered
+from ostler.model import Offered
 
 COMMANDS: list[dict[str, Any]] = [
     {

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from ostler.errors import ErrorKind, OstlerError
-from ostler.words import Envelope, Problem
+from ostler.errors import ErrorKind, OstlerError, internal_error
+from ostler.model import Envelope, Problem
 
+PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 UNKNOWN_METHOD = -32601
 INVALID_PARAMS = -32602
@@ -24,29 +25,29 @@ CODES: dict[ErrorKind, int] = {
 STOPS = ("refusal", "max_tokens", "max_turn_requests")
 
 
-class Refused(Exception):
+class AcpError(Exception):
     """An answer that is an error."""
 
     def __init__(self, code: int, message: str, data: dict[str, Any] | None = None) -> None:
         super().__init__(message)
         self.code, self.message, self.data = code, message, data
 
-    def told(self) -> dict[str, Any]:
+    def as_record(self) -> dict[str, Any]:
         return {"code": self.code, "message": self.message, **({"data": self.data} if self.data else {})}
 
 
-def refusal_of(error: BaseException) -> Refused:
+def refusal_of(error: BaseException) -> AcpError:
     """Any error as an answer."""
-    if isinstance(error, Refused):
+    if isinstance(error, AcpError):
         return error
     if isinstance(error, OstlerError):
-        problem = Problem(kind=error.kind, message=error.message, hint=error.hint, retry_at=error.retry_at)
-        return Refused(CODES.get(error.kind, INTERNAL), str(error), _data(problem))
-    return Refused(INTERNAL, f"a fault in ostler: {type(error).__name__}: {error}", {"kind": "crashed"})
+        problem = Problem.of(error)
+        return AcpError(CODES.get(error.kind, INTERNAL), str(error), _data(problem))
+    return AcpError(INTERNAL, internal_error(error), {"kind": "crashed"})
 
 
 def stop_of(envelope: Envelope) -> str:
-    """The stop reason of a turn. Raises Refused for one that failed: `end_turn` is said of proven work alone."""
+    """The stop reason of a turn. Raises AcpError for one that failed: `end_turn` is said of proven work alone."""
     if envelope.outcome == "done":
         return "end_turn"
     if envelope.outcome == "cancelled":
@@ -59,7 +60,7 @@ def stop_of(envelope: Envelope) -> str:
     problem = envelope.error or Problem(kind="unproven", message=envelope.outcome)
     code = AUTH_REQUIRED if problem.kind == "unauthenticated" else INTERNAL
     message = f"{problem.message}. {problem.hint}" if problem.hint else problem.message
-    raise Refused(code, message, {**_data(problem), "outcome": envelope.outcome, "turn": envelope.turn})
+    raise AcpError(code, message, {**_data(problem), "outcome": envelope.outcome, "turn": envelope.turn})
 
 
 def _data(problem: Problem) -> dict[str, Any]:

@@ -4,27 +4,27 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from ostler.acp.updates import Look, Update, Updates
+from ostler.acp.updates import SessionUpdate, UpdateContext, UpdateTranslator
 from ostler.store import Store
 
 PAGE = 500  # events that are read at a time
 
 
-def pages(store: Store, session: str, look: Look) -> Iterator[list[Update]]:
+def pages(store: Store, session: str, look: UpdateContext) -> Iterator[list[SessionUpdate]]:
     """A turn at a time, long ones in pieces."""
-    after, updates, turn = 0, Updates(look, ""), ""
+    after, updates, turn = 0, UpdateTranslator(look, ""), ""
     while events := store.events(session, after=after, limit=PAGE):
-        page: list[Update] = []
+        page: list[SessionUpdate] = []
         for event in events:
             if event.turn != turn:
-                turn, updates = event.turn, Updates(look, event.turn)
+                turn, updates = event.turn, UpdateTranslator(look, event.turn)
                 page += _prompt_of(store, turn)
             page += updates.of(event)
         after = events[-1].seq
         yield page
 
 
-def _prompt_of(store: Store, turn: str) -> list[Update]:
+def _prompt_of(store: Store, turn: str) -> list[SessionUpdate]:
     row = store.turn(turn)
     if row is None:
         return []

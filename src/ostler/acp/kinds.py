@@ -2,16 +2,17 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from ostler.words import FileChange
+from ostler.agents.tool_input import paths_in
+from ostler.model import FileChange
 
 KINDS = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other")
 # ostler's words for tools, as the adapters have them.
 _WORDS = {
     **{"shell": "execute", "read": "read", "write": "edit", "edit": "edit", "search": "search", "web": "fetch"},
-    **{"todo": "think", "subagent": "think", "apply_patch": "edit", "multiedit": "edit"},
+    **{"plan": "think", "agent": "think", "mcp": "other"},
 }
 # What most agents call theirs; the first that fits.
 _NAMES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -27,22 +28,18 @@ _NAMES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("think", r"think|todo|plan|task|agent"),
     )
 )
-_PATHS = ("file_path", "filePath", "path", "absolute_path", "notebook_path")
 
 
-def kind_of(name: str, tools: Mapping[str, Sequence[str]]) -> str:
-    """By the agent's own table of tools, else by how it is called."""
+def kind_of(name: str, category: str) -> str:
+    """By ostler's word for the tool, else by how it is called."""
     if name in KINDS:
         return name
-    word = next((word for word, names in tools.items() if name in names), None)
-    if word in _WORDS:
-        return _WORDS[word]
+    if category in _WORDS:
+        return _WORDS[category]
     return next((kind for kind, pattern in _NAMES if pattern.search(name)), "other")
 
 
 def locations_of(input: Any, files: Sequence[FileChange], folder: str) -> list[dict[str, Any]]:
     """Absolute paths, each once."""
-    found = [change.path for change in files]
-    if isinstance(input, dict):
-        found += [value for name in _PATHS if isinstance(value := input.get(name), str) and value]
+    found = [*(change.path for change in files), *paths_in(input)]
     return [{"path": path} for path in dict.fromkeys(os.path.join(folder, path) for path in found if path)]

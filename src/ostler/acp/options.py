@@ -3,11 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, structs
 
+from ostler.access import ACCESS_ORDER, Access
 from ostler.agents import Agent
 from ostler.errors import OstlerError
-from ostler.words import ACCESS_ORDER, Access, Offer
+from ostler.model import Offer, TurnOptions
+from ostler.work.turns.options import merged
 
 DEFAULT_MODEL = "default"
 _NAMES: dict[Access, str] = {"read": "Read", "write": "Write", "full": "Full"}
@@ -16,6 +19,31 @@ _MAY: dict[Access, str] = {
     "write": "May change files in the folder",
     "full": "May do everything that you may",
 }
+
+
+# What a client says in ACP's own way (options of the session, blocks of the prompt, `mcpServers`), or not at all.
+ELSEWHERE = frozenset(
+    ("access", "model", "attachments", "schema", "limits", "command", "mode", "mcp", "transport"),
+)
+# The others it may send in `_meta.ostler`: with a session, or with one prompt.
+ClientOptions = msgspec.defstruct(
+    "ClientOptions",
+    [(each.name, each.type, each.default) for each in structs.fields(TurnOptions) if each.name not in ELSEWHERE],
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+)
+
+
+def options_of(params: dict[str, Any], before: TurnOptions | None = None) -> TurnOptions:
+    """Those of a request, over those of its session. Raises bad_request."""
+    meta = params.get("_meta")
+    told = meta.get("ostler") if isinstance(meta, dict) else None
+    try:
+        given = TurnOptions(**structs.asdict(msgspec.convert({} if told is None else told, ClientOptions)))
+    except msgspec.ValidationError as error:
+        raise OstlerError("bad_request", f"_meta.ostler is not understood: {error}") from error
+    return given if before is None else merged(given, before)
 
 
 class Choices(Struct, frozen=True, kw_only=True):
@@ -71,7 +99,7 @@ def model_of(value: Any) -> str | None:
     if value == DEFAULT_MODEL:
         return None
     if not isinstance(value, str) or not is_model(value):
-        raise OstlerError("bad_request", f"{value!r} is no name of a model")
+        raise OstlerError("bad_request", f"{value!r} is not a valid model name")
     return value
 
 

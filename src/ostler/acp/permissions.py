@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from ostler.acp.errors import Refused
-from ostler.acp.updates import Updates
-from ostler.acp.wire import Wire
+from ostler.acp.errors import AcpError
+from ostler.acp.updates import UpdateTranslator
+from ostler.acp.wire import AcpConnection
 from ostler.agents.values import table, text
 from ostler.errors import OstlerError
-from ostler.words import Answered, AnyEvent, Asked
+from ostler.model import Answered, AnyEvent, Asked
 from ostler.work import Ostler
-from ostler.work.asks import Answer
+from ostler.work.dialogs.asks import AskAnswer
 
 EDITOR = "the editor"
 CANCELLED = "cancelled"
@@ -23,14 +23,19 @@ class Permissions:
     """The open asks of one turn as requests to the client. `close` takes back those that are left."""
 
     def __init__(
-        self, ostler: Ostler, wire: Wire, session: str, updates: Updates, cancel: Callable[[], Awaitable[None]]
+        self,
+        ostler: Ostler,
+        wire: AcpConnection,
+        session: str,
+        updates: UpdateTranslator,
+        cancel: Callable[[], Awaitable[None]],
     ) -> None:
         self._ostler, self._wire, self._session, self._updates = ostler, wire, session, updates
         self._cancel = cancel  # ends the turn, and with it every ask
         self._open: dict[str, tuple[asyncio.Task[None], asyncio.Event]] = {}
         self._ended: set[asyncio.Task[None]] = set()
 
-    def hear(self, event: AnyEvent) -> None:
+    def handle(self, event: AnyEvent) -> None:
         """After its updates were told."""
         if isinstance(event, Asked):
             answered = asyncio.Event()
@@ -49,20 +54,20 @@ class Permissions:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _ask(self, asked: Asked, answered: asyncio.Event) -> None:
-        with suppress(TimeoutError):
+        with suppress(TimeoutError):  # no rule has answered: the editor is asked
             await asyncio.wait_for(answered.wait(), AT_ONCE)
             return
         params = {"sessionId": self._session, **self._updates.permission(asked)}
         try:
             option, message = chosen(asked, await self._wire.request("session/request_permission", params))
-        except Refused as error:
+        except AcpError as error:
             option, message = "deny", f"the editor could not be asked: {error}"
         except OstlerError:  # it is gone
             option, message = CANCELLED, ""
         if option == CANCELLED:
             await self._cancel()
             return
-        answer = Answer(ask=asked.id, option=option, by=EDITOR, message=message)
+        answer = AskAnswer(ask=asked.id, option=option, by=EDITOR, message=message)
         with suppress(OstlerError):  # answered elsewhere, or the turn is over
             await self._ostler.answer(asked.turn, answer)
 

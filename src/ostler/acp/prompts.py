@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ostler.agents.values import table, text
 from ostler.errors import OstlerError
-from ostler.words import Attachment
+from ostler.model import Attachment
 
 IMAGE_LIMIT = 20 << 20
 _SUFFIX = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp"}
@@ -24,7 +24,7 @@ class Image(Struct, frozen=True):
     data: bytes
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class PromptContent(Struct, frozen=True, kw_only=True):
     """A prompt as ostler takes it. Each block that is no text is named in it, where it stood."""
 
     prompt: str
@@ -33,14 +33,14 @@ class Wanted(Struct, frozen=True, kw_only=True):
     images: tuple[Image, ...] = ()
 
 
-def read_prompt(blocks: Any) -> Wanted:
+def read_prompt(blocks: Any) -> PromptContent:
     """Raises bad_request for what is no prompt, unsupported for what cannot be handed on."""
     if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
-        raise OstlerError("bad_request", "prompt is a list of content blocks")
-    reading = _Reading()
+        raise OstlerError("bad_request", "prompt must be a list of content blocks")
+    reading = _PromptReading()
     for block in blocks:
         reading.add(block)
-    return Wanted(
+    return PromptContent(
         prompt="".join(reading.words),
         attachments=tuple(reading.attachments),
         links=tuple(dict.fromkeys(reading.links)),
@@ -48,7 +48,7 @@ def read_prompt(blocks: Any) -> Wanted:
     )
 
 
-class _Reading:
+class _PromptReading:
     """One prompt being read."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class _Reading:
     def add(self, block: dict[str, Any]) -> None:
         kind = block.get("type")
         if kind == "text":
-            self._say(text(block.get("text")))
+            self._add_text(text(block.get("text")))
         elif kind == "resource_link":
             self._link(text(block.get("uri")), text(block.get("name")))
         elif kind == "resource":
@@ -71,7 +71,7 @@ class _Reading:
         else:
             raise OstlerError("unsupported", f"a prompt cannot hold {kind!r} here", "Send text, files or images")
 
-    def _say(self, said: str) -> None:
+    def _add_text(self, said: str) -> None:
         """Two texts in a row are two paragraphs; a text beside a file goes on in the same line."""
         self.words.append(f"\n{said}" if self._after_text and said else said)
         self._after_text = True
@@ -105,7 +105,9 @@ class _Reading:
 
     def _image(self, data: Any, mime: str, uri: str) -> None:
         if mime not in _SUFFIX:
-            raise OstlerError("unsupported", f"images of type {mime!r} are not taken", "Send PNG, JPEG, GIF or WebP")
+            raise OstlerError(
+                "unsupported", f"images of type {mime!r} are not supported", "Send PNG, JPEG, GIF or WebP"
+            )
         try:
             content = base64.b64decode(data, validate=True) if isinstance(data, str) else b""
         except binascii.Error:

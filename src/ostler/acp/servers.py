@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ostler.acp.updates import Update
+from ostler.access import Access
+from ostler.acp.updates import SessionUpdate
 from ostler.agents import Agent
 from ostler.agents.values import text
 from ostler.errors import OstlerError
-from ostler.words import Access, McpServer
-from ostler.work.servers import from_table, sound
+from ostler.model import McpServer
+from ostler.work.turns.mcp_servers import from_table, sound
 
 MORE = {
     "access": "Nothing confines an MCP server: choose the mode Full",
@@ -20,7 +21,7 @@ def servers_of(params: dict[str, Any]) -> tuple[McpServer, ...]:
     """Raises bad_request for an entry that is broken."""
     told = params.get("mcpServers")
     if told is not None and not isinstance(told, list):
-        raise OstlerError("bad_request", "mcpServers is a list")
+        raise OstlerError("bad_request", "mcpServers must be a list")
     return sound([_server_of(each) for each in told or ()])
 
 
@@ -35,7 +36,7 @@ def _server_of(entry: Any) -> McpServer:
 def _values(pairs: Any) -> dict[str, Any]:
     """Names and values stand beside each other in a list."""
     if not isinstance(pairs, list) or not all(isinstance(each, dict) for each in pairs):
-        raise OstlerError("bad_request", "env and headers of an MCP server are lists of names and values")
+        raise OstlerError("bad_request", "env and headers of an MCP server must be lists of names and values")
     return {text(each.get("name")): each.get("value") for each in pairs}
 
 
@@ -48,7 +49,7 @@ def handed_on(servers: Iterable[McpServer], agent: Agent, access: Access) -> tup
     return tuple(server for server in servers if access == "full" and server.transport in takes(agent))
 
 
-def left_out(servers: Sequence[McpServer], agent: Agent, access: Access) -> Update | None:
+def left_out(servers: Sequence[McpServer], agent: Agent, access: Access) -> SessionUpdate | None:
     """A notice of those that are not handed on; None: all of them are."""
     gone = [server.name for server in servers if server not in handed_on(servers, agent, access)]
     if not gone:

@@ -3,43 +3,43 @@
 import asyncio
 import hashlib
 import os
-import time
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import structs
 
+from ostler import clock
 from ostler.acp import options
-from ostler.acp.client import Client
+from ostler.acp.client import AcpClient
 from ostler.acp.commands import available, command_of
 from ostler.acp.errors import stop_of
 from ostler.acp.history import pages
 from ostler.acp.options import Choices, config_options
 from ostler.acp.permissions import Permissions
-from ostler.acp.prompts import Wanted, read_prompt
+from ostler.acp.prompts import PromptContent, read_prompt
 from ostler.acp.servers import handed_on, left_out
-from ostler.acp.updates import Look, Update, Updates, merged, usage_of
-from ostler.acp.wire import Wire
-from ostler.agents import AGENTS, Agent
+from ostler.acp.updates import SessionUpdate, UpdateContext, UpdateTranslator, merged, usage_of
+from ostler.acp.wire import AcpConnection
+from ostler.agents import Agent
 from ostler.errors import OstlerError
+from ostler.model import Attachment, McpServer, Offer, Offered, Session, TurnOptions
+from ostler.settings import Settings
 from ostler.store.files import private_folder, session_folder, write_private
-from ostler.words import Attachment, McpServer, Offer, Offered, Session, Transport
 from ostler.work import LiveSession, Ostler
 from ostler.work.offers import is_command
-from ostler.work.prepare import server_of
 from ostler.work.probe import chosen, find
-from ostler.work.sessions import choose
-
-_NUDGE = 0.05
+from ostler.work.sessions.choice import choose
+from ostler.work.turns.prepare import server_of
 
 
 class OpenSession:
     """A session of ostler behind an ACP session of the same id."""
 
-    def __init__(self, ostler: Ostler, live: LiveSession, client: Client, wire: Wire) -> None:
+    def __init__(self, ostler: Ostler, live: LiveSession, client: AcpClient, wire: AcpConnection) -> None:
         self.ostler, self.live, self.client, self.wire = ostler, live, client, wire
         self.servers: tuple[McpServer, ...] = ()  # MCP servers of the client, as it last opened the session
+        self.options = TurnOptions()  # and what it wants for all turns
         self._offered = ostler.offered(live.id)  # what the agent has, as far as it told
         self._busy = False
         self._cancelled = asyncio.Event()  # of the turn that runs
@@ -57,17 +57,25 @@ class OpenSession:
         return self.live.row
 
     @property
+    def settings(self) -> Settings:
+        """Those of the session's folder, as they are now."""
+        return self.live.setup.settings
+
+    @property
     def agent(self) -> Agent:
         """The one that really serves."""
-        return server_of(self.ostler.setup, AGENTS[self.row.agent])
+        return server_of(self.live.setup, self.row.agent)
 
     # -- turns
 
-    async def prompt(self, blocks: Any) -> dict[str, Any]:
-        """Runs a turn; all its updates come before this returns. Raises what it failed with, and `busy`."""
+    async def prompt(self, blocks: Any, told: TurnOptions | None = None) -> dict[str, Any]:
+        """Runs a turn with these options, or those of the session; all its updates come before this returns.
+
+        Raises what it failed with, and `busy`.
+        """
         if self._busy:
             hint = "Wait for its turn to end, or cancel it"
-            raise OstlerError("busy", f"a turn runs in session {self.id} already", hint)
+            raise OstlerError("busy", f"a turn is already running in session {self.id}", hint)
         wanted = read_prompt(blocks)
         self._busy = True
         self._cancelled.clear()
@@ -77,7 +85,7 @@ class OpenSession:
             command = command_of(wanted.prompt)
             if command is not None:
                 return await self._obey(*command)
-            return await self._turn(wanted)
+            return await self._turn(wanted, told or self.options)
         finally:
             self._busy = False
             self._idle.set()
@@ -86,6 +94,7 @@ class OpenSession:
         """The turn that runs ends as cancelled; its last updates and its answer still come."""
         if self._busy:
             self._cancelled.set()
+            await self.live.cancel()
 
     async def close(self) -> None:
         """Ends the turn that runs, and the agent's process."""
@@ -93,35 +102,39 @@ class OpenSession:
         await self._idle.wait()
         await self.ostler.dialogs.close(self.id)
 
-    async def _turn(self, wanted: Wanted) -> dict[str, Any]:
-        attachments = await asyncio.to_thread(self._attachments, wanted)
-        transport: Transport = "dialog" if self.agent.dialog is not None else "pipe"
-        command = is_command(wanted.prompt, self._offered)
+    async def _turn(self, wanted: PromptContent, told: TurnOptions) -> dict[str, Any]:
+        options = structs.replace(
+            told,
+            attachments=await asyncio.to_thread(self._attachments, wanted),
+            transport="dialog" if self.agent.dialog is not None else "pipe",
+            command=is_command(wanted.prompt, self._offered),
+            mcp=self._servers(),
+        )
         first, updates = self.row.turns == 0, None
-        nudge = asyncio.create_task(self._cancel_when_wished())
+        if self._cancelled.is_set():  # from here to the first step of `run` nobody can come between
+            return {"stopReason": "cancelled"}
         permissions: Permissions | None = None
         try:
-            events = self.live.run(
-                wanted.prompt, attachments=attachments, transport=transport, command=command, mcp=self._servers()
-            )
+            events = self.live.run(wanted.prompt, options)
             async with aclosing(events):
                 async for event in events:
                     if updates is None:
-                        updates = Updates(self.look(), event.turn)
+                        updates = UpdateTranslator(self.look(), event.turn)
                         permissions = Permissions(self.ostler, self.wire, self.id, updates, self.cancel)
                     assert permissions is not None
                     if isinstance(event, Offered):
                         await self._offers(event)
                     for update in updates.of(event):
-                        await self.tell(update)
-                    permissions.hear(event)
+                        await self.send_update(update)
+                    permissions.handle(event)
+        except OstlerError as error:
+            if error.kind != "cancelled" or updates is not None:
+                raise
+            return {"stopReason": "cancelled"}  # before it began
         finally:
-            nudge.cancel()
             if permissions is not None:
                 await permissions.close()
-            with suppress(asyncio.CancelledError):
-                await nudge
-        await self._tell_of_itself(first)
+        await self._send_info(first)
         assert self.live.last is not None
         usage = self.live.last.usage
         # Who cancels wants to hear just that, also of a turn that failed or was done in the same moment.
@@ -132,18 +145,11 @@ class OpenSession:
         """Commands and models that have become known, or are others than before."""
         before, self._offered = self._offered, offered
         if before is None or before.commands != offered.commands:
-            await self.tell_commands()
+            await self.send_commands()
         if before is None or before.models != offered.models:
-            await self._tell_options()
+            await self._send_options()
 
-    async def _cancel_when_wished(self) -> None:
-        """A turn can be cancelled once it has begun: until then, and until it ends, the wish is repeated."""
-        await self._cancelled.wait()
-        while True:
-            await self.live.cancel()
-            await asyncio.sleep(_NUDGE)
-
-    def _attachments(self, wanted: Wanted) -> list[Attachment | str]:
+    def _attachments(self, wanted: PromptContent) -> tuple[Attachment | str, ...]:
         """Links to files that are there, texts, and images kept in files that go with the session."""
         links = [path for path in wanted.links if os.path.isfile(path)]
         kept: list[str] = []
@@ -153,14 +159,14 @@ class OpenSession:
             path = private_folder(folder / "images") / name
             write_private(path, image.data)
             kept.append(str(path))
-        return [*links, *wanted.attachments, *kept]
+        return (*links, *wanted.attachments, *kept)
 
-    async def _tell_of_itself(self, first: bool) -> None:
-        updated = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds")
+    async def _send_info(self, first: bool) -> None:
+        updated = datetime.fromtimestamp(clock.now(), UTC).isoformat(timespec="seconds")
         title = {"title": self.row.title} if self.row.title else {}
-        await self.tell({"sessionUpdate": "session_info_update", **title, "updatedAt": updated})
+        await self.send_update({"sessionUpdate": "session_info_update", **title, "updatedAt": updated})
         if first:  # the agent can no longer be changed
-            await self._tell_options()
+            await self._send_options()
 
     # -- commands of ostler's own
 
@@ -169,29 +175,31 @@ class OpenSession:
             await (self.set_access(argument) if name == "access" else self.set_model(argument))
         now = self.row.access if name == "access" else self.row.model or options.DEFAULT_MODEL
         said = {"type": "text", "text": f"{name}: {now}"}
-        await self.tell({"sessionUpdate": "agent_message_chunk", "content": said})
+        await self.send_update({"sessionUpdate": "agent_message_chunk", "content": said})
         return {"stopReason": "end_turn"}
 
-    async def tell_commands(self) -> None:
-        await self.tell({"sessionUpdate": "available_commands_update", "availableCommands": available(self._offered)})
+    async def send_commands(self) -> None:
+        await self.send_update(
+            {"sessionUpdate": "available_commands_update", "availableCommands": available(self._offered)}
+        )
 
-    def _servers(self) -> list[McpServer | str]:
+    def _servers(self) -> tuple[McpServer | str, ...]:
         """Those of the client that are handed on, and those of the profile."""
         handed = handed_on(self.servers, self.agent, self.row.access)
-        profile = self.ostler.settings.profiles.get(self.row.profile or "")
+        profile = self.settings.profiles.get(self.row.profile or "")
         own = [name for name in (profile.mcp if profile else ()) if name not in {server.name for server in handed}]
-        return [*handed, *own]
+        return (*handed, *own)
 
-    async def tell_servers(self) -> None:
+    async def send_servers(self) -> None:
         """Names the MCP servers that the next turn goes without, where the client can show that."""
         notice = left_out(self.servers, self.agent, self.row.access)
         if notice and self.client.notices:
-            await self.tell(notice)
+            await self.send_update(notice)
 
     # -- choices
 
     def choices(self) -> Choices:
-        row, settings = self.row, self.ostler.settings
+        row, settings = self.row, self.settings
         server = self.agent
         return Choices(
             agent=server,
@@ -210,13 +218,13 @@ class OpenSession:
 
     async def set_access(self, value: Any) -> None:
         await self._change(access=options.access_of(value, self.choices()))
-        await self.tell({"sessionUpdate": "current_mode_update", "currentModeId": self.row.access})
-        await self._tell_options()
-        await self.tell_servers()
+        await self.send_update({"sessionUpdate": "current_mode_update", "currentModeId": self.row.access})
+        await self._send_options()
+        await self.send_servers()
 
     async def set_model(self, value: Any) -> None:
         await self._change(model=options.model_of(value))
-        await self._tell_options()
+        await self._send_options()
 
     async def set_agent(self, value: Any) -> None:
         if value == (self.row.profile or self.row.agent):
@@ -224,16 +232,16 @@ class OpenSession:
         if self.row.turns or self._busy or value not in self._agents():
             fixed = "the agent of a session cannot be changed after its first prompt"
             wrong = fixed if self.row.turns or self._busy else f"there is no agent {value!r}"
-            raise OstlerError("bad_request", wrong, "Begin a new session")
-        choice = choose(self.ostler.settings, value)
-        profile = self.ostler.settings.profiles.get(choice.profile or "")
-        server = server_of(self.ostler.setup, AGENTS[choice.agent])
+            raise OstlerError("bad_request", wrong, "Start a new session")
+        choice = choose(self.settings, value)
+        profile = self.settings.profiles.get(choice.profile or "")
+        server = server_of(self.live.setup, choice.agent)
         access = (profile.access if profile else None) or self.row.access
         await self._change(
             agent=choice.agent, model=choice.model, profile=choice.profile, served_by=server.name, access=access
         )
-        await self._tell_options()
-        await self.tell_servers()
+        await self._send_options()
+        await self.send_servers()
 
     async def set_option(self, id: Any, value: Any) -> dict[str, Any]:
         setters = {"mode": self.set_access, "model": self.set_model, "agent": self.set_agent}
@@ -247,26 +255,29 @@ class OpenSession:
         self.live.row = structs.replace(self.row, **fields)  # at once: a prompt may follow before this is written
         self.live.row = await self.ostler.store.change_session(self.id, **fields)
 
-    async def _tell_options(self) -> None:
-        await self.tell({"sessionUpdate": "config_option_update", "configOptions": config_options(self.choices())})
+    async def _send_options(self) -> None:
+        await self.send_update(
+            {"sessionUpdate": "config_option_update", "configOptions": config_options(self.choices())}
+        )
 
     def _agents(self) -> dict[str, str]:
         """Those that are installed, and the profiles; once there were turns, the one that took them."""
-        settings, setup = self.ostler.settings, self.ostler.setup
+        setup = self.live.setup
+        settings = setup.settings
         now = self.row.profile or self.row.agent
         if self.row.turns:
-            return {now: AGENTS[self.row.agent].title if now in AGENTS else now}
+            return {now: setup.agents[now].title if now in setup.agents else now}
         path = setup.environ.get("PATH", os.defpath)
         there = {
             name: agent.title
-            for name, agent in AGENTS.items()
-            if name == now or find(server_of(setup, agent), path, chosen(settings, server_of(setup, agent).name))
+            for name, agent in setup.agents.items()
+            if name == now or find(server_of(setup, name), path, chosen(settings, server_of(setup, name).name))
         }
         return {**there, **{name: p.description or name for name, p in settings.profiles.items()}}
 
     def _models(self) -> list[Offer]:
         """Those that the agent offers, and other names that are known to mean something to it."""
-        settings, row = self.ostler.settings, self.row
+        settings, row = self.settings, self.row
         named = [model for model, agent in settings.models.items() if agent == row.agent and not set("*?[") & {*model}]
         profiles = [p.model for p in settings.profiles.values() if p.model and p.agent in ("", row.agent)]
         offered = {offer.id: offer for offer in (self._offered.models if self._offered else ())}
@@ -282,20 +293,19 @@ class OpenSession:
             look = self.look()
             for page in pages(self.ostler.store, self.id, structs.replace(look, notices=False)):
                 for update in merged(page):
-                    await self.tell(update)
+                    await self.send_update(update)
         finally:
             self._ready.set()
 
     # --
 
-    def look(self) -> Look:
-        return Look(
+    def look(self) -> UpdateContext:
+        return UpdateContext(
             folder=self.row.folder,
-            tools=self.agent.tools,
             terminals=self.client.terminals,
             notices=self.client.notices,
             cost_usd=self.row.cost_usd,
         )
 
-    async def tell(self, update: Update) -> None:
+    async def send_update(self, update: SessionUpdate) -> None:
         await self.wire.notify("session/update", {"sessionId": self.id, "update": update})

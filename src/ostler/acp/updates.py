@@ -1,15 +1,15 @@
-"""ostler's events as ACP session updates. Pure: one `Updates` for each turn, live or from the journal."""
+"""ostler's events as ACP session updates. Pure: one `UpdateTranslator` for each turn, live or from the journal."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct
 
 from ostler.acp.hunks import diffs_of
 from ostler.acp.kinds import kind_of, locations_of
-from ostler.agents.adapter import title_of
 from ostler.agents.proposals import proposed
-from ostler.words import (
+from ostler.agents.tool_input import title_of
+from ostler.model import (
     Answered,
     AnyEvent,
     Asked,
@@ -27,16 +27,15 @@ from ostler.words import (
     UsageReport,
 )
 
-Update = dict[str, Any]
+SessionUpdate = dict[str, Any]
 OUTPUT = 128 * 1024  # characters of a tool's output that a client is told
 _STATUS = {"pending": "pending", "active": "in_progress", "done": "completed"}
 
 
-class Look(Struct, frozen=True, kw_only=True):
+class UpdateContext(Struct, frozen=True, kw_only=True):
     """What the translation depends on: the session, and what the client can show."""
 
     folder: str
-    tools: Mapping[str, Sequence[str]] = {}  # the agent's own names, by ostler's words
     terminals: bool = False  # it shows output told in `_meta.terminal_*`
     notices: bool = False
     cost_usd: float | None = None  # of the turns before
@@ -48,15 +47,15 @@ class _Call(Struct):
     id: str
     kind: str
     input: Any
-    diffs: list[Update]
+    diffs: list[SessionUpdate]
     open: bool = True
     ask: str = ""  # made by this ask, and no tool has come of it yet
 
 
-class Updates:
+class UpdateTranslator:
     """The updates of one turn. Ids are told with the turn's: agents may count anew in each."""
 
-    def __init__(self, look: Look, turn: str) -> None:
+    def __init__(self, look: UpdateContext, turn: str) -> None:
         self.look = look
         self._prefix = turn.rpartition("-")[2]
         self._calls: dict[str, _Call] = {}  # by the agent's id, or by `ask:…`
@@ -65,7 +64,7 @@ class Updates:
         self._messages: dict[tuple[str, str], str] = {}  # (chunk, id) → message id
         self._count = 0
 
-    def of(self, event: AnyEvent) -> list[Update]:
+    def of(self, event: AnyEvent) -> list[SessionUpdate]:
         match event:
             case TextDelta():
                 return self._delta("agent_message_chunk", event.id, event.text)
@@ -112,13 +111,13 @@ class Updates:
 
     # -- words
 
-    def _delta(self, chunk: str, id: str, text: str) -> list[Update]:
+    def _delta(self, chunk: str, id: str, text: str) -> list[SessionUpdate]:
         if not text:
             return []
         self._streamed.setdefault((chunk, id), []).append(text)
         return [self._chunk(chunk, id, text)]
 
-    def _whole(self, chunk: str, id: str, text: str) -> list[Update]:
+    def _whole(self, chunk: str, id: str, text: str) -> list[SessionUpdate]:
         """What its deltas have not told yet: all of it where there were none."""
         told = "".join(self._streamed.pop((chunk, id), ()))
         rest = text.removeprefix(told) if text.startswith(told) else ""
@@ -126,7 +125,7 @@ class Updates:
         self._messages.pop((chunk, id), None)
         return updates
 
-    def _chunk(self, chunk: str, id: str, text: str) -> Update:
+    def _chunk(self, chunk: str, id: str, text: str) -> SessionUpdate:
         key = (chunk, id)
         if key not in self._messages:
             self._count += 1
@@ -136,17 +135,17 @@ class Updates:
 
     # -- tools
 
-    def _started(self, event: ToolStarted) -> Update:
+    def _started(self, event: ToolStarted) -> SessionUpdate:
         if event.id in self._calls:
-            return {"sessionUpdate": "tool_call_update", **self._told(event, self._calls[event.id])}
+            return {"sessionUpdate": "tool_call_update", **self._call_fields(event, self._calls[event.id])}
         call = self._of_an_ask(event)
         if call is not None:
             self._calls[event.id] = call
-            return {"sessionUpdate": "tool_call_update", **self._told(event, call)}
-        call = self._calls[event.id] = self._new_call(event.id, event.name, event.input)
-        return {"sessionUpdate": "tool_call", **self._told(event, call)}
+            return {"sessionUpdate": "tool_call_update", **self._call_fields(event, call)}
+        call = self._calls[event.id] = self._new_call(event.id, kind_of(event.name, event.category), event.input)
+        return {"sessionUpdate": "tool_call", **self._call_fields(event, call)}
 
-    def _told(self, event: ToolStarted, call: _Call) -> dict[str, Any]:
+    def _call_fields(self, event: ToolStarted, call: _Call) -> dict[str, Any]:
         shown = self.look.terminals and call.kind == "execute"
         meta: dict[str, Any] = {}
         if event.parent:
@@ -165,8 +164,8 @@ class Updates:
             **({"_meta": meta} if meta else {}),
         }
 
-    def _ended(self, event: ToolEnded) -> list[Update]:
-        updates: list[Update] = []
+    def _ended(self, event: ToolEnded) -> list[SessionUpdate]:
+        updates: list[SessionUpdate] = []
         if event.id not in self._calls:  # its beginning was never told
             updates.append(self._started(ToolStarted(id=event.id, name="tool", title=event.id)))
         call = self._calls[event.id]
@@ -190,23 +189,22 @@ class Updates:
             update["_meta"] = _exit_of(call, event, output)
         return [*updates, update]
 
-    def _new_call(self, id: str, name: str, input: Any) -> _Call:
+    def _new_call(self, id: str, kind: str, input: Any) -> _Call:
         _, diff = proposed(input, self.look.folder) if isinstance(input, dict) else ((), "")
-        kind = kind_of(name, self.look.tools)
         return _Call(
             id=f"{self._prefix}.{id}", kind=kind, input=input, diffs=diffs_of(diff, self.look.folder) if diff else []
         )
 
     # -- asks
 
-    def _asked(self, event: Asked) -> list[Update]:
+    def _asked(self, event: Asked) -> list[SessionUpdate]:
         """An ask is about the open call with the same input; without one, it is a call of its own."""
         known = [key for key, call in self._calls.items() if call.open and not call.ask and _same(call, event)]
         if known:
             self._asks[event.id] = known[-1]
             return []
         key = f"ask:{event.id}"
-        call = self._calls[key] = self._new_call(key, event.tool, event.input)
+        call = self._calls[key] = self._new_call(key, kind_of(event.tool, event.category), event.input)
         call.ask, self._asks[event.id] = event.id, key
         return [
             {
@@ -232,7 +230,7 @@ class Updates:
                 return call
         return None
 
-    def _answered(self, event: Answered) -> list[Update]:
+    def _answered(self, event: Answered) -> list[SessionUpdate]:
         call = self._calls.get(self._asks.get(event.id, ""))
         if call is None or not call.ask or event.option.startswith("allow"):
             return []
@@ -240,7 +238,7 @@ class Updates:
         said = "cancelled" if event.option == "cancelled" else f"refused by {event.by}"
         return [_closed(call, "failed", said)]
 
-    def _left_over(self) -> list[Update]:
+    def _left_over(self) -> list[SessionUpdate]:
         """What was allowed and never told as a tool: it has been done, or the turn ended first."""
         left = [call for call in self._calls.values() if call.ask and call.open]
         for call in left:
@@ -249,19 +247,19 @@ class Updates:
 
     # -- the rest
 
-    def _usage(self, event: UsageReport) -> list[Update]:
+    def _usage(self, event: UsageReport) -> list[SessionUpdate]:
         """Tokens of the turn so far. The size of the model's window is not known to ostler: 0."""
         used = (event.usage.input_tokens or 0) + (event.usage.output_tokens or 0)
-        update: Update = {"sessionUpdate": "usage_update", "used": used, "size": 0}
+        update: SessionUpdate = {"sessionUpdate": "usage_update", "used": used, "size": 0}
         if event.cost_usd is not None:
             amount = round(event.cost_usd + (self.look.cost_usd or 0), 9)
             update["cost"] = {"amount": amount, "currency": "USD"}
         return [update]
 
 
-def merged(updates: Iterable[Update]) -> list[Update]:
+def merged(updates: Iterable[SessionUpdate]) -> list[SessionUpdate]:
     """Chunks of one message as one: history is told whole."""
-    found: list[Update] = []
+    found: list[SessionUpdate] = []
     for update in updates:
         last = found[-1] if found else {}
         if "messageId" in update and all(last.get(name) == update[name] for name in ("messageId", "sessionUpdate")):
@@ -284,12 +282,12 @@ def usage_of(usage: Usage) -> dict[str, int]:
     return {name: count for name, count in told.items() if count is not None}
 
 
-def _plan(event: Plan) -> Update:
+def _plan(event: Plan) -> SessionUpdate:
     entries = [{"content": s.text, "priority": "medium", "status": _STATUS[s.status]} for s in event.steps]
     return {"sessionUpdate": "plan", "entries": entries}
 
 
-def _notice(event: Notice | Limited) -> list[Update]:
+def _notice(event: Notice | Limited) -> list[SessionUpdate]:
     text = event.text if isinstance(event, Notice) else event.message or event.error
     severity = "info" if isinstance(event, Notice) else "warning"
     return [{"sessionUpdate": "notice", "severity": severity, "title": text}] if text.strip() else []
@@ -299,16 +297,16 @@ def _same(call: _Call, asked: Asked) -> bool:
     return call.input is not None and call.input == asked.input
 
 
-def _closed(call: _Call, status: str, said: str) -> Update:
+def _closed(call: _Call, status: str, said: str) -> SessionUpdate:
     update = {"sessionUpdate": "tool_call_update", "toolCallId": call.id, "status": status}
     return {**update, "content": [*call.diffs, _text(said)]} if said else update
 
 
-def _text(text: str) -> Update:
+def _text(text: str) -> SessionUpdate:
     return {"type": "content", "content": {"type": "text", "text": text}}
 
 
-def _terminal(call: _Call) -> Update:
+def _terminal(call: _Call) -> SessionUpdate:
     return {"type": "terminal", "terminalId": call.id}
 
 

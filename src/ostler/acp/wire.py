@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import logging
 import os
 import re
 from collections.abc import Awaitable, Callable
@@ -11,11 +12,12 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ostler.acp.errors import CANCELLED, INVALID_PARAMS, INVALID_REQUEST, Refused, refusal_of
+from ostler.acp.errors import CANCELLED, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, AcpError, refusal_of
 from ostler.agents import decode
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, internal_error
 from ostler.process import LineFramer, chunks
 from ostler.process.pipes import Feed
+from ostler.terminal.safe import one_line
 
 FRAME_LIMIT = 64 << 20
 IN_FLIGHT = 256  # requests at work at a time
@@ -25,12 +27,14 @@ _ID = re.compile(rb'^\s*\{[^{}\[\]]*?"id"\s*:\s*(-?\d{1,18}|"(?:[^"\\]|\\.){0,10
 
 Id = int | str | None
 
+_log = logging.getLogger(__name__)
+
 
 class Served(Protocol):
     """Who answers."""
 
     async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """The result. Raises Refused or OstlerError."""
+        """The result. Raises AcpError or OstlerError."""
 
     async def answered(self, method: str, params: dict[str, Any], result: dict[str, Any]) -> None:
         """The client has this result: what it could not understand before may be told now."""
@@ -52,7 +56,7 @@ class _Work:
         self.task: asyncio.Task[None] | None = None
 
 
-class Wire:
+class AcpConnection:
     """One connection. `run` reads until the client is gone; the descriptors stay open, and block again after it."""
 
     def __init__(self, source: int, sink: int, log: Callable[[str], None] = lambda line: None) -> None:
@@ -72,7 +76,7 @@ class Wire:
         await self._send({"jsonrpc": "2.0", "method": method, "params": params})
 
     async def request(self, method: str, params: dict[str, Any]) -> Any:
-        """The client's result. Raises Refused for its error, undelivered if it is gone. On cancel it is told so."""
+        """The client's result. Raises AcpError for its error, undelivered if it is gone. On cancel it is told so."""
         number = next(self._numbers)
         answer = self._asked[number] = asyncio.get_running_loop().create_future()
         try:
@@ -112,7 +116,7 @@ class Wire:
             await _end([reading, gone])
             await self._leave()
             for fd, was in blocking:
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(OSError):  # it was closed, and needs nothing
                     os.set_blocking(fd, was)
 
     def stop(self) -> None:
@@ -123,11 +127,11 @@ class Wire:
         framer = LineFramer(cap=FRAME_LIMIT)
         async for chunk in chunks(self._source):
             for line in framer.feed(chunk):
-                await self._heard(line.data, line.cut)
+                await self._handle_line(line.data, line.cut)
         for line in framer.close():
-            await self._heard(line.data, line.cut)
+            await self._handle_line(line.data, line.cut)
 
-    async def _heard(self, line: bytes, cut: bool) -> None:
+    async def _handle_line(self, line: bytes, cut: bool) -> None:
         """Each frame gets a task; tasks begin in the order of the frames, so none overtakes another."""
         if cut:
             await self._too_large(line)
@@ -135,19 +139,31 @@ class Wire:
         frame = decode(line)
         if not isinstance(frame, dict):
             if line.strip():
-                self._log(f"not a message, ignored: {line[:200]!r}")
+                self._log(f"not a message: {line[:200]!r}")
+                await self._send(_error(None, _not_a_message(frame, line)))
         elif not isinstance(method := frame.get("method"), str):
-            self._answered(frame)
+            if "method" in frame or not {"result", "error"} & frame.keys():
+                await self._invalid(frame)
+            else:
+                self._answered(frame)
         elif "id" in frame:
             await self._begin(frame["id"], method, frame.get("params"))
         else:
             self._own(self._notified(method, frame.get("params")))
 
+    async def _invalid(self, frame: dict[str, Any]) -> None:
+        """Neither a request nor an answer. An answer that we do not understand gets none: that could go on for ever."""
+        self._log(f"neither a request nor an answer: {str(frame)[:200]}")
+        id = frame.get("id")
+        known = isinstance(id, int | str) and not isinstance(id, bool)
+        refused = AcpError(INVALID_REQUEST, "a request needs the name of a method")
+        await self._send(_error(id if known else None, refused))
+
     async def _too_large(self, beginning: bytes) -> None:
         """Its id can be known where it comes first, as it usually does: whoever waits for the answer gets one."""
         self._log(f"a message of more than {FRAME_LIMIT >> 20} MiB was dropped")
         if found := _ID.match(beginning):
-            refused = Refused(INVALID_REQUEST, f"the message is larger than {FRAME_LIMIT >> 20} MiB")
+            refused = AcpError(INVALID_REQUEST, f"the message is larger than {FRAME_LIMIT >> 20} MiB")
             await self._send(_error(decode(found[1]), refused))
 
     def _answered(self, frame: dict[str, Any]) -> None:
@@ -161,22 +177,23 @@ class Wire:
             error = frame.get("error")
             told = error if isinstance(error, dict) else {}
             code, message = told.get("code"), told.get("message")
-            refused = Refused(code if isinstance(code, int) else INVALID_REQUEST, str(message or "refused"))
+            refused = AcpError(code if isinstance(code, int) else INVALID_REQUEST, str(message or "refused"))
             answer.set_exception(refused)
 
     async def _begin(self, id: Any, method: str, params: Any) -> None:
         key = (type(id), id) if isinstance(id, int | str | None) and not isinstance(id, bool) else None
         wrong = None
         if key is None or key in self._at_work:
-            wrong = Refused(INVALID_REQUEST, "the id of a request is a number, a text or null, and no other has it")
+            wrong = AcpError(INVALID_REQUEST, "the id of a request must be a number, a string or null, and unique")
         elif not isinstance(params, dict | None):
-            wrong = Refused(INVALID_PARAMS, "params is an object")
+            wrong = AcpError(INVALID_PARAMS, "params must be an object")
         elif len(self._at_work) >= IN_FLIGHT:
-            wrong = Refused(INVALID_REQUEST, f"{IN_FLIGHT} requests are at work already")
+            wrong = AcpError(INVALID_REQUEST, f"{IN_FLIGHT} requests are already in progress")
         if wrong is not None:
             await self._send(_error(id if key is not None else None, wrong))
             return
         assert key is not None
+        _log.debug("the client asks for %s", one_line(method))
         work = self._at_work[key] = _Work(method, params or {})
         work.task = self._own(self._serve(key, work))
 
@@ -187,9 +204,11 @@ class Wire:
             result = await self._served.request(work.method, work.params)
             answer = _result(key[1], result)
         except Exception as error:  # whatever it is: a request is answered exactly once
+            fault = None if isinstance(error, OstlerError | AcpError) else error
+            _log.log(logging.ERROR if fault else logging.DEBUG, "%s failed: %s", work.method, error, exc_info=fault)
             answer = _error(key[1], refusal_of(error))
         except asyncio.CancelledError:
-            answer = _error(key[1], Refused(CANCELLED, "cancelled"))
+            answer = _error(key[1], AcpError(CANCELLED, "cancelled"))
         finally:
             del self._at_work[key]
         await self._send(answer)
@@ -204,7 +223,7 @@ class Wire:
                 await self._cancel(told.get("requestId", told.get("id")))
             else:
                 await self._served.notified(method, told)
-        except (OstlerError, Refused) as error:
+        except (OstlerError, AcpError) as error:
             self._log(f"{method}: {error}")
 
     async def _cancel(self, id: Any) -> None:
@@ -224,7 +243,7 @@ class Wire:
     def _done(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._log(f"a fault in ostler: {error!r}")
+            self._log(internal_error(error))
 
     async def _leave(self) -> None:
         """Everything at work ends: by itself where it can, else it is broken off."""
@@ -246,6 +265,14 @@ async def _end(tasks: "list[asyncio.Task[Any]]") -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
+def _not_a_message(frame: Any, line: bytes) -> AcpError:
+    if frame is None and line.strip() != b"null":
+        return AcpError(PARSE_ERROR, "this is not JSON")
+    if isinstance(frame, list):
+        return AcpError(INVALID_REQUEST, "batches are not supported: send one message per line")
+    return AcpError(INVALID_REQUEST, "a message must be an object")
+
+
 def gone() -> OstlerError:
     return OstlerError("undelivered", "the client is gone")
 
@@ -261,8 +288,8 @@ def _result(id: Id, result: dict[str, Any]) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": id, "result": result}
 
 
-def _error(id: Id, refused: Refused) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": id, "error": refused.told()}
+def _error(id: Id, refused: AcpError) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "error": refused.as_record()}
 
 
 def _notification(method: str, params: dict[str, Any]) -> dict[str, Any]:

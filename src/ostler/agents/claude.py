@@ -1,40 +1,32 @@
 """claude: Anthropic's Claude Code. One turn is `claude -p --output-format=stream-json` with the prompt on stdin."""
 
 import json
-import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import structs
 
-from ostler.agents.adapter import Agent, Conversation, Record, literal, tool_names, with_attachments
-from ostler.agents.dialog import AnswerKind, Ask, DialogFace, Step, Tell
+from ostler.access import Access
+from ostler.agents import claude_tui as own_screen
+from ostler.agents.adapter import Agent, Conversation, OwnSandbox, State, tool_names
+from ostler.agents.claude_dialog import DIALOG_MODES, ClaudeDialog
+from ostler.agents.claude_reader import COMMANDS, EDITS, PLANS, READING, SHELL, ClaudeReader
+from ostler.agents.dialog import DialogFace
+from ostler.agents.hooks import HookFace, hook_settings
+from ostler.agents.launches import literal, with_attachments
 from ostler.agents.mcp import TRANSPORTS, by_file, typed
-from ostler.agents.messages import MessagesReader, attachment_rules, conversation_flags, kind_said
-from ostler.agents.proposals import inside
-from ostler.agents.stream_dialog import StreamDialog
-from ostler.agents.values import UUID, items, number, table, tables, text
-from ostler.errors import ErrorKind, OstlerError
-from ostler.words import Access, Answered, AnyEvent, Host, Launch, Limited, Raw, Turn, Usage, UsageReport
+from ostler.agents.messages import attachment_rules, conversation_flags
+from ostler.agents.reader import decode
+from ostler.agents.tui import TuiFace
+from ostler.agents.values import UUID, Record, number, table, tables, text
+from ostler.errors import OstlerError
+from ostler.model import Host, Launch, Turn
 
 PROMPT_LIMIT = 10_000_000  # bytes; claude refuses more than 10 MB on stdin
 ARGUMENT_LIMIT = 100_000  # bytes; Linux refuses one argument of 128 KiB
-
 # What claude may do under each access was measured against settings that allow everything.
 MODES: dict[Access, str] = {"read": "dontAsk", "write": "acceptEdits", "full": "bypassPermissions"}
-# In a dialog: the first is the one that a process begins with; none lets it do more than a turn of its own.
-DIALOG_MODES: dict[Access, tuple[str, ...]] = {
-    "read": ("dontAsk", "plan"),
-    "write": ("default", "plan", "acceptEdits"),
-    "full": ("default", "plan", "acceptEdits"),
-}
-# An allow-list of built-in tools: it holds against every setting, in subagents too, and a tool that a
-# later claude adds stays out. Permission modes alone yield to `permissions.allow` of the user.
-READING = ("Read", "Glob", "Grep", "LS", "NotebookRead", "WebFetch", "WebSearch", "Task", "Skill", "TodoWrite")
-EDITS = ("Edit", "MultiEdit", "Write", "NotebookEdit")
-SHELL = ("Bash",)
-# What runs commands without being named Bash; an allow-list of tools leaves it out, this says so twice.
-COMMANDS = (*SHELL, "Monitor", "PowerShell")
 # Tools that an allow rule would let out of the folder.
 FOLDER_BOUND = ("Read", "Glob", "Grep", "LS", "NotebookRead", *EDITS, *COMMANDS)
 SANDBOX = {
@@ -43,26 +35,37 @@ SANDBOX = {
     "allowUnsandboxedCommands": False,  # else a tool call may switch it off
     "failIfUnavailable": True,  # else claude goes on without it
 }
-NO_SANDBOX = (
-    "commands are off: claude's sandbox needs bwrap and socat. "
-    "Install them (apt install bubblewrap socat), or run with --access full"
+HOOKS = HookFace(
+    events=(
+        *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Notification", "Stop", "StopFailure"),
+        *("SubagentStop", "PreCompact", "SessionEnd"),
+    ),
+    ends=("Stop", "StopFailure"),
+    by="a private file for `--settings`, beside your own settings; `--include-hook-events` tells of your own hooks",
 )
-NO_HOOKS = "hooks are off for this turn: the folder has its own .claude settings, whose hooks could write"
-
-
-# -- launch -----------------------------------------------------------------------------------------
+NO_SANDBOX = (
+    "commands are off: claude's sandbox needs bwrap and socat, and the right to create user namespaces. "
+    "Install them (apt install bubblewrap socat), see `ostler doctor claude`, or run with --access full"
+)
 
 
 def launch(turn: Turn, host: Host) -> Launch:
     files: dict[str, bytes] = {}
     settings, notices = _settings(turn, host)
+    hooks = hook_settings(HOOKS, turn, host, files, marked=True)
     flags = [
         *("-p", "--output-format=stream-json", "--verbose", "--include-partial-messages"),
+        *(("--include-hook-events",) if _tells_hooks(turn, host) else ()),
+        # Else it runs hooks and key helpers of any folder, and sends the user's key to an address that it names.
+        *(() if host.trusted else ("--setting-sources=user",)),
         f"--permission-mode={MODES[turn.access]}",
         *conversation_flags(turn),
         *_tools(turn, host),
     ]
-    if settings:
+    if hooks:
+        files[f"{host.private}/settings.json"] = json.dumps({**settings, "hooks": hooks}).encode()
+        flags.append(f"--settings={host.private}/settings.json")
+    elif settings:
         flags.append(f"--settings={json.dumps(settings, separators=(',', ':'))}")
     if turn.model:
         flags.append(f"--model={turn.model}")
@@ -83,13 +86,26 @@ def launch(turn: Turn, host: Host) -> Launch:
     )
 
 
+def _tells_hooks(turn: Turn, host: Host) -> bool:
+    """Whether its records tell of the user's own hooks."""
+    return turn.transport in ("pipe", "dialog") and "--include-hook-events" in host.help
+
+
+def terminal_launch(turn: Turn, host: Host) -> Launch:
+    """The same for people: text instead of records."""
+    if turn.schema is not None:
+        raise OstlerError("unsupported", "a visible turn cannot have a schema", "Run it without --visible")
+    once = launch(turn, host)
+    records = ("--output-format=", "--verbose", "--include-partial-messages")
+    return structs.replace(once, argv=tuple(word for word in once.argv if not word.startswith(records)))
+
+
 def _settings(turn: Turn, host: Host) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Settings that go before the user's, and what the user should know of them."""
+    if turn.walled:
+        return {"sandbox": {"enabled": False}}, ()  # it cannot start behind a wall, and then no command runs
     if turn.access == "write":
         return ({"sandbox": SANDBOX}, ()) if _confines(host) else ({}, (NO_SANDBOX,))
-    if turn.access == "read" and ".claude" in host.folder_names and not turn.lean:
-        # claude -p runs a folder's hooks also where the folder was never trusted.
-        return {"disableAllHooks": True}, (NO_HOOKS,)
     return {}, ()
 
 
@@ -101,10 +117,12 @@ def _confines(host: Host) -> bool:
 def _tools(turn: Turn, host: Host) -> list[str]:
     """Which tools there are, which need no approval, which are refused: within what the access allows."""
     allowed, denied = tool_names(AGENT, turn.tools_allowed), tool_names(AGENT, turn.tools_denied)
-    offered = _offered(turn.access, host)
+    offered = _offered(turn, host)
     named = [name for name in allowed if offered is None or _base(name) in offered or name.startswith("mcp__")]
     approved = [name for name in named if _base(name) not in FOLDER_BOUND]
     approved += attachment_rules(turn)
+    if turn.access == "write" and turn.walled and turn.transport == "pipe":  # elsewhere somebody is asked
+        approved += [name for name in SHELL if not allowed or name in {_base(each) for each in named}]
     flags = []
     if offered is not None or allowed:
         known = [_base(name) for name in named if not name.startswith("mcp__")] if allowed else offered
@@ -122,12 +140,18 @@ def _tools(turn: Turn, host: Host) -> list[str]:
     return flags
 
 
-def _offered(access: Access, host: Host) -> tuple[str, ...] | None:
-    if access == "full":
+def _offered(turn: Turn, host: Host) -> tuple[str, ...] | None:
+    if turn.access == "full":
         return None
-    if access == "read":
+    if turn.access == "read":
         return READING
-    return (*READING, *EDITS, *SHELL) if _confines(host) else (*READING, *EDITS)
+    return (*READING, *EDITS, *SHELL) if turn.walled or _confines(host) else (*READING, *EDITS)
+
+
+def expires(data: bytes) -> float | None:
+    """When the login of its credentials file ends."""
+    ends = number(table(table(decode(data)).get("claudeAiOauth")).get("expiresAt"))
+    return None if ends is None else ends / 1000
 
 
 def _base(name: str) -> str:
@@ -140,17 +164,18 @@ def _system(turn: Turn, host: Host, files: dict[str, bytes]) -> list[str]:
         return []
     # A conversation keeps the prompt of its first request unless told not to.
     flags = ["--system-prompt-snapshot=off"] if turn.resume else []
+    flag = "--system-prompt" if turn.system_mode == "replace" else "--append-system-prompt"
     if len(turn.system.encode()) <= ARGUMENT_LIMIT:
-        return [*flags, f"--append-system-prompt={turn.system}"]
+        return [*flags, f"{flag}={turn.system}"]
     path = f"{host.private}/system.txt"
     files[path] = turn.system.encode()
-    return [*flags, f"--append-system-prompt-file={path}"]
+    return [*flags, f"{flag}-file={path}"]
 
 
 def _schema(schema: dict[str, Any]) -> str:
     inline = json.dumps(schema, separators=(",", ":"))
     if len(inline.encode()) > ARGUMENT_LIMIT:
-        raise OstlerError("unsupported", f"claude takes schemas of up to {ARGUMENT_LIMIT:,} bytes")
+        raise OstlerError("unsupported", f"claude accepts schemas of at most {ARGUMENT_LIMIT:,} bytes")
     return f"--json-schema={inline}"
 
 
@@ -164,55 +189,6 @@ def _environment(turn: Turn, host: Host) -> dict[str, str]:
     return env
 
 
-class ClaudeDialog(StreamDialog):
-    """claude with its stdin open. Asks come through `--permission-prompt-tool stdio`."""
-
-    modes = DIALOG_MODES
-
-    def __init__(self, turn: Turn, host: Host) -> None:
-        super().__init__(turn, host)
-        self._always: set[str] = set()  # commands; claude's own rules do not cover those that write by `>`
-
-    def answer(self, ask: str, kind: AnswerKind, message: str = "") -> list[Step]:
-        command = _command(self._asks.get(ask, {}))
-        steps = super().answer(ask, kind, message)
-        if kind == "allow_always" and command:
-            self._always.add(command)
-        return steps
-
-    def usual_model(self) -> list[Step]:
-        return [self._request("set_model", model=None)]
-
-    def _asked(self, id: str, request: dict[str, Any]) -> list[Step]:
-        """No answer widens the access: what it does not reach is refused before anybody is asked."""
-        steps, access = super()._asked(id, request), self.first.access
-        if not isinstance(steps[0], Ask):
-            return steps
-        if access == "full" or not beyond(request, access, self.first.folder):
-            return self._allowed_before(steps[0].asked) if _command(request) in self._always else steps
-        told = Tell([steps[0].asked, Answered(id=id, option="reject_once", by=f"access {access}")])
-        return [told, *self.answer(id, "reject_once", f"Access {access} does not allow this.")]
-
-
-def _command(request: dict[str, Any]) -> str:
-    return text(table(request.get("input")).get("command")) if request.get("tool_name") == "Bash" else ""
-
-
-def beyond(request: dict[str, Any], access: Access, folder: str) -> bool:
-    """Whether an edit goes where the access does not reach: outside of the folder, by its path or by a link that
-    claude has followed, or to what claude itself guards in the folder, such as its settings and git's hooks.
-    """
-    name, input = text(request.get("tool_name")), table(request.get("input"))
-    if name not in EDITS:
-        return access == "read" and name in COMMANDS
-    paths = [path for key in ("file_path", "notebook_path") if (path := text(input.get(key)))]
-    if blocked := text(request.get("blocked_path")):
-        paths.append(blocked)
-    further = any(each.get("type") == "addDirectories" for each in tables(request.get("permission_suggestions")))
-    guarded = request.get("decision_reason_type") in ("workingDir", "safetyCheck")
-    return access == "read" or further or guarded or not paths or not all(inside(path, folder) for path in paths)
-
-
 def dialog_launch(turn: Turn, host: Host) -> Launch:
     """The same tools and settings as for one turn; what they leave open is asked."""
     once = launch(turn, host)
@@ -222,94 +198,12 @@ def dialog_launch(turn: Turn, host: Host) -> Launch:
     return structs.replace(once, argv=(host.executable, *flags, *asking), stdin=b"")
 
 
-# -- reading ----------------------------------------------------------------------------------------
+def tui_launch(turn: Turn, host: Host) -> Launch:
+    return own_screen.tui_launch(launch(turn, host), turn, DIALOG_MODES[turn.access][0])
 
 
-class ClaudeReader(MessagesReader):
-    EDITS = frozenset(EDITS)
-    PLANS = frozenset(("TodoWrite",))
-    STRUCTURED = "StructuredOutput"
-    MISSING = re.compile(r"No such tool available")
-    LOGIN = "Run `claude` and type /login, or set ANTHROPIC_API_KEY"
-
-    def read(self, record: Record) -> list[AnyEvent]:
-        if record.get("type") == "rate_limit_event":
-            return _quota(table(record.get("rate_limit_info")))
-        return super().read(record)
-
-    def remedy(self, name: str) -> Access | None:
-        if self.turn.access == "read" and name in (*EDITS, *COMMANDS):
-            return "write"
-        known = (*READING, *EDITS, *COMMANDS)
-        return "full" if self.turn.access != "full" and (name in known or name.startswith("mcp__")) else None
-
-    def _result(self, record: Record) -> list[AnyEvent]:
-        self.steps = number(record.get("num_turns"))
-        self._denials(record)
-        self._count(record)
-        said, events = text(record.get("result")), self._owed()
-        evidence = f"result {text(record.get('subtype'))}, {text(record.get('terminal_reason')) or 'no reason'}"
-        if record.get("is_error") or record.get("subtype") != "success":
-            self._failed(record, evidence, said)
-        elif self.steps == 0 and not self.turn.command:
-            self.fail(evidence + ", num_turns 0", "unproven", f"claude did not ask the model: {said[:300]}")
-        else:
-            events += self._answer(said)
-            self.structured = record.get("structured_output", self.structured)
-            self.agent_session = self.agent_session or text(record.get("session_id")) or None
-            self.succeed(evidence)
-        return [*events, *([UsageReport(usage=self.usage, cost_usd=self.cost_usd)] if self.usage else [])]
-
-    def _failed(self, record: Record, evidence: str, said: str) -> None:
-        reason, subtype = text(record.get("terminal_reason")), text(record.get("subtype"))
-        message = said or "; ".join(text(e) for e in items(record.get("errors"))) or reason or subtype
-        kind: ErrorKind
-        if reason.startswith("aborted"):
-            kind, message = "cancelled", "claude was interrupted"
-        elif subtype in ("error_max_turns", "error_max_budget_usd"):
-            kind = "over_budget"
-        elif subtype == "error_max_structured_output_retries":
-            kind = "invalid_output"
-        else:
-            kind = kind_said(record.get("api_error_status"), message)
-        self.fail(evidence, kind, message, self.hint(kind))
-
-    def _count(self, record: Record) -> None:
-        """Adds what was used since the result before; older claudes only say it for the whole conversation."""
-        since = record.get("model_usage_since_last_result")
-        models = [m for m in table(since).values() if isinstance(m, dict)]
-        if since is None:
-            models = [m for m in table(record.get("modelUsage")).values() if isinstance(m, dict)]
-            self.usage, self.cost_usd, self.cumulative = None, None, bool(models)
-        if not models:
-            return
-        before = self.usage or Usage(input_tokens=0, output_tokens=0, cached_tokens=0, reasoning_tokens=0)
-        cached = _sum(models, "cacheReadInputTokens")
-        read = _sum(models, "inputTokens") + cached + _sum(models, "cacheCreationInputTokens")
-        self.usage = Usage(
-            input_tokens=(before.input_tokens or 0) + read,
-            output_tokens=(before.output_tokens or 0) + _sum(models, "outputTokens"),
-            cached_tokens=(before.cached_tokens or 0) + cached,
-            reasoning_tokens=(before.reasoning_tokens or 0) + _sum(models, "thinkingTokens"),
-        )
-        costs = [cost for m in models if isinstance(cost := m.get("costUSD"), int | float)]
-        if len(costs) == len(models):
-            self.cost_usd = (self.cost_usd or 0.0) + sum(costs)
-
-
-def _sum(models: Sequence[dict[str, Any]], name: str) -> int:
-    return sum(number(m.get(name)) or 0 for m in models)
-
-
-def _quota(info: dict[str, Any]) -> list[AnyEvent]:
-    if info.get("status") != "rejected":
-        return [] if info else [Raw(record=info)]
-    resets = info.get("resetsAt")
-    what = text(info.get("rateLimitType")).replace("_", " ") or "usage"
-    return [Limited(message=f"{what} limit reached", retry_at=resets if isinstance(resets, int | float) else None)]
-
-
-ClaudeDialog.reader_of = ClaudeReader
+class ClaudeTranscript(own_screen.MessagesTranscript, ClaudeReader):
+    """The file that claude keeps of a conversation."""
 
 
 def conversation(path: str, records: Sequence[Record]) -> Conversation | None:
@@ -331,11 +225,31 @@ def _first_line(content: Any) -> str:
 AGENT = Agent(
     name="claude",
     title="Claude Code",
+    monogram="cl",
+    hue=45,
+    nested=(
+        "CLAUDECODE",
+        "CLAUDE_CODE_ENTRYPOINT",
+        "CLAUDE_CODE_SSE_PORT",
+        "CLAUDE_CODE_SESSION_ID",
+        "CLAUDE_PID",
+        "CLAUDE_PROJECT_DIR",
+        "CLAUDE_ENV_FILE",
+        "CLAUDE_CODE_MESSAGING_*",
+        "AI_AGENT",
+    ),
     binaries=("claude",),
     install="npm install -g @anthropic-ai/claude-code",
     launch=launch,
     reader=ClaudeReader,
-    models=("claude*", "opus*", "sonnet*", "haiku*", "fable*"),
+    models=(
+        *("claude*", "opus*", "sonnet*", "haiku*", "fable*"),
+        # As Bedrock and Vertex call them; the first part may be a region.
+        *("anthropic.claude*", "??.anthropic.claude*", "apac.anthropic.claude*", "us-gov.anthropic.claude*"),
+        *("global.anthropic.claude*", "arn:aws*:bedrock:*"),
+        *("publishers/anthropic/models/*", "projects/*/publishers/anthropic/models/*"),
+    ),
+    tested=("2.1.311", "2.1.325"),
     needs=(
         *("--print", "--output-format", "--verbose", "--include-partial-messages", "--permission-mode"),
         *("--tools", "--allowedTools", "--disallowedTools", "--strict-mcp-config", "--settings"),
@@ -352,41 +266,98 @@ AGENT = Agent(
     ),
     keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
     login_files=(".claude/.credentials.json",),
+    login_command="claude auth login",
+    homes={"CLAUDE_CONFIG_DIR": ".claude"},
+    private=(".claude.json",),
+    # Behind a wall it cannot take the lock that it renews its login under, and goes on with the old one.
+    state=State(
+        kept=(".claude/projects", ".claude/tasks"),  # its to-do lists
+        # Without it, it runs no SessionStart hook. Its commands read what is in it: so it must not stay.
+        fleeting=(".claude/session-env/{session}",),
+        renew=("auth", "status"),
+        expires=expires,
+    ),
     login_elsewhere=True,  # the keychain, apiKeyHelper, a cloud's own credentials
     programs=("bwrap", "socat", "sandbox-exec"),
-    folder_names=(".claude",),
+    sandbox=OwnSandbox(
+        check=(
+            *("bwrap", "--new-session", "--die-with-parent", "--unshare-net", "--ro-bind", "/", "/", "--dev", "/dev"),
+            *("--unshare-pid", "--proc", "/proc", "--", "true"),
+        ),
+        programs=("bwrap", "socat"),
+        needs="It needs bwrap and socat (apt install bubblewrap socat) and the right to create user namespaces",
+        keeps=("write",),
+    ),
+    project_config=(
+        *(".claude/settings.json", ".claude/settings.local.json", ".mcp.json", ".claude/skills", ".claude/agents"),
+        *(".claude/commands", ".claude/hooks", ".claude/plugins", ".claude/workflows", ".claude/output-styles"),
+    ),
+    left_out="`--setting-sources=user`",
+    instructions=(("CLAUDE.md",), (".claude/CLAUDE.md",), (".claude/rules",), ("CLAUDE.local.md",)),
+    passes_over=lambda turn, host: not host.trusted and not turn.lean,
     prompt_limit=PROMPT_LIMIT,
     access={
-        "read": "`--permission-mode=dontAsk`, `--tools` with reading tools alone, `--strict-mcp-config`;"
-        " hooks off where the folder has a `.claude`",
+        "read": "`--permission-mode=dontAsk`, `--tools` with reading tools alone, `--strict-mcp-config`",
         "write": "`--permission-mode=acceptEdits`, `--tools` with reading and editing tools, Bash only inside"
         " claude's sandbox (bwrap and socat), `--strict-mcp-config`",
         "full": "`--permission-mode=bypassPermissions`",
     },
     unconfined={
-        "read": "the user's own hooks; commands that settings name besides (`apiKeyHelper`)",
+        "read": "the user's own hooks; commands that their settings name besides (`apiKeyHelper`)",
         "write": "what the user's settings open besides the folder: allow rules for Write and Edit,"
-        " `additionalDirectories`, `sandbox.filesystem.allowWrite`; hooks and `apiKeyHelper`, also the folder's",
+        " `additionalDirectories`, `sandbox.filesystem.allowWrite`; hooks and `apiKeyHelper`",
     },
     tools={
-        **{"shell": SHELL, "read": ("Read", "NotebookRead"), "write": ("Write",), "search": ("Grep", "Glob", "LS")},
-        **{"edit": ("Edit", "MultiEdit", "NotebookEdit"), "web": ("WebFetch", "WebSearch"), "subagent": ("Task",)},
-        "todo": ("TodoWrite", "TaskCreate", "TaskUpdate", "TaskList", "TaskGet"),
+        **{"shell": COMMANDS, "read": ("Read", "NotebookRead"), "write": ("Write",), "search": ("Grep", "Glob", "LS")},
+        **{"edit": ("Edit", "MultiEdit", "NotebookEdit"), "web": ("WebFetch", "WebSearch"), "mcp": ("mcp__*",)},
+        **{"plan": PLANS, "agent": ("Task", "Agent")},
     },
+    own_tools=(
+        *("Skill", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "EnterWorktree", "ExitWorktree", "Workflow"),
+        *("CronCreate", "CronDelete", "CronList", "ListAgents", "SendMessage", "TaskStop", "TaskOutput", "ToolSearch"),
+        *("ReportFindings", "ScheduleWakeup", "StructuredOutput", "BashOutput", "KillShell"),
+    ),
     dialog=DialogFace(
         launch=dialog_launch,
-        dialog=ClaudeDialog,
+        dialog=partial(ClaudeDialog, reader_of=ClaudeReader),
         mcp=TRANSPORTS,
         protocol="stream-json",
         access="`--permission-prompt-tool=stdio`; `read`: `--permission-mode=dontAsk`, `write` and `full`: `default`."
         " Under `write`, edits that leave the folder, by a link too, and edits of what claude guards (`.git`,"
         " `.claude`) are refused unseen; commands in its sandbox are not asked for",
     ),
+    in_terminal=terminal_launch,
+    flags_at=1,
+    refused_flags=(
+        *("dangerously-*", "allow-dangerously-*", "permission-*", "allowed-tools", "disallowed-tools", "tools"),
+        *("add-dir", "mcp-*", "strict-mcp-config", "setting*", "managed-settings", "plugin-*", "agent", "agents"),
+        *("print", "output-format", "input-format", "json-schema", "resume", "continue", "session-id", "fork-session"),
+        *("from-pr", "worktree", "tmux", "ide", "chrome", "remote*", "teleport", "sdk-url", "file", "system-prompt*"),
+        *("append-system-prompt*", "model", "bare", "safe-mode", "debug-file", "no-session-persistence"),
+        *("cloud", "background", "bg", "desktop", "environment", "ax-*", "prompt-suggestions"),  # of its own screen
+    ),
+    hooks=HOOKS,
+    tui=TuiFace(
+        launch=tui_launch,
+        reader=ClaudeTranscript,
+        prompt=own_screen.pasted_prompt,
+        transcripts=own_screen.transcripts,
+        box=own_screen.box,
+        is_busy=own_screen.is_busy,
+        question=own_screen.question,
+        answer_ends=own_screen.answer_ends,
+        interrupted=own_screen.INTERRUPTED,
+        states=True,
+        known_by="OSC 7501, its transcript",
+        access="as in dialogs; what is asked stands on its screen. A no ends the turn",
+    ),
     mcp=TRANSPORTS,
+    recalls_plan=True,
     forks=True,
     chooses_id=True,
     schema="native",
     system="flag",
+    replaces_system=True,
     tool_lists=True,
     images="path",
     deltas=True,

@@ -2,66 +2,46 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
+from ostler.access import Access
 from ostler.agents import copilot_dialog
-from ostler.agents.adapter import Agent, Conversation, Reader, Record, kind_of, title_of, tool_names, with_attachments
+from ostler.agents import copilot_tui as own_screen
+from ostler.agents.adapter import Agent, Conversation, State, tool_names
+from ostler.agents.copilot_reader import EDITS, OFFERED, CopilotReader
+from ostler.agents.launches import refuse_untrusted, with_attachments
 from ostler.agents.mcp import TRANSPORTS, by_file, typed
-from ostler.agents.values import number, table, tables, text
-from ostler.errors import ErrorKind
-from ostler.words import (
-    Access,
-    AnyEvent,
-    Attachment,
-    Denial,
-    Exit,
-    FileChange,
-    Host,
-    Launch,
-    Limited,
-    Notice,
-    Problem,
-    Raw,
-    Text,
-    TextDelta,
-    Thought,
-    ThoughtDelta,
-    ToolEnded,
-    ToolStarted,
-    Turn,
-)
+from ostler.agents.tui import TuiFace
+from ostler.agents.values import Record, table, text
+from ostler.model import Attachment, Host, Launch, Turn
 
-EDITS = ("create", "edit", "apply_patch", "str_replace_editor")
-SHELL = ("bash", "read_bash", "stop_bash", "list_bash")
-# Short of `full` only these are offered. A user may have approved an MCP server's tools once and for all;
-# no rule of ours can name them, but a tool that is not offered cannot be called, by a subagent neither.
-OFFERED = (
-    *("view", "grep", "rg", "glob", *EDITS, "bash", "skill", "sql", "update_todo", "web_fetch"),
-    *("fetch_copilot_cli_documentation", "task", "read_agent", "list_agents"),
-)
+SHELL = ("bash", "read_bash", "write_bash", "stop_bash", "list_bash")
 # Denials come before every allowance: flags, saved approvals, COPILOT_ALLOW_ALL.
 ACCESS: dict[Access, tuple[str, ...]] = {
     "read": ("--deny-tool=write", "--deny-tool=shell", "--disallow-temp-dir"),
     "write": ("--deny-tool=shell", "--disallow-temp-dir"),
     "full": ("--allow-all",),
 }
+# Behind a wall; with `write(FOLDER/**)` it would refuse a redirection, whatever it leads to.
+WALLED = ("--allow-tool=shell", "--allow-tool=write")
+# The settings in a folder count in a turn of one process by these.
+FOLDER_COUNTS = ("GITHUB_COPILOT_PROMPT_MODE_REPO_HOOKS", "GITHUB_COPILOT_PROMPT_MODE_WORKSPACE_MCP")
 NO_SHELL = "copilot cannot keep its shell to the folder, so it has none; for commands, run again with --access full"
 
 
-# -- launch -----------------------------------------------------------------------------------------
-
-
 def launch(turn: Turn, host: Host) -> Launch:
-    flags = [*ACCESS[turn.access], *_tools(turn), *_conversation(turn)]
+    # In a dialog it runs a folder's hooks whatever it is told, else where the user has trusted the folder in copilot.
+    refuse_untrusted(turn, host)
+    runs = turn.walled and turn.access == "write"
+    flags = [*(() if runs else ACCESS[turn.access]), *_tools(turn), *_conversation(turn)]
     if turn.access == "write":
-        flags.append(_writable(turn.folder))
+        flags += WALLED if runs and turn.transport == "pipe" else (_writable(turn.folder),)  # elsewhere it asks
     if turn.model:
         flags.append(f"--model={turn.model}")
     flags += [f"--attachment={a.path}" for a in turn.attachments if _native(a)]
     others = [a for a in turn.attachments if not _native(a)]
     if turn.access != "full":
         flags += [f"--add-dir={parent}" for parent in _parents(turn, others)]
-    env, files = {}, dict[str, bytes]()
+    env, files = dict.fromkeys(FOLDER_COUNTS, "true") if host.trusted else {}, dict[str, bytes]()
     flags += by_file("--additional-mcp-config=@", turn, host, files, lambda server: {**typed(server), "tools": ["*"]})
     if turn.system:
         # Among its instruction files, this is the one it reads from a folder it is told of, beside all others.
@@ -73,8 +53,12 @@ def launch(turn: Turn, host: Host) -> Launch:
         stdin=with_attachments(_literal(turn), others).encode(),
         env=env,
         files=files,
-        notices=(NO_SHELL,) if turn.access == "write" else (),
+        notices=(NO_SHELL,) if turn.access == "write" and not runs else (),
     )
+
+
+def tui_launch(turn: Turn, host: Host) -> Launch:
+    return own_screen.tui_launch(launch(turn, host))
 
 
 def _tools(turn: Turn) -> list[str]:
@@ -117,187 +101,6 @@ def _literal(turn: Turn) -> str:
     return turn.prompt
 
 
-# -- reading ----------------------------------------------------------------------------------------
-
-# Killed (SIGKILL) before one of these, copilot knows nothing of the conversation; after, it resumes it.
-SAVED = ("assistant.message_start", "assistant.message", "tool.execution_start")
-KINDS: dict[str, ErrorKind] = {"rate_limit": "limited", "quota": "limited", "authentication": "unauthenticated"}
-# What tells nothing that another record does not tell too.
-KNOWN = frozenset(
-    """
-    user.message system.message assistant.turn_start assistant.turn_end assistant.turn_retry assistant.idle
-    assistant.message_start assistant.tool_call_delta assistant.streaming_delta assistant.intent assistant.usage
-    model.call_start model.call_finished model.call_final_result model.call_failure
-    tool.shell_output tool.execution_partial_result tool.execution_progress tool.user_requested tool_search.activated
-    session.start session.resume session.shutdown session.idle session.skills_loaded session.mcp_servers_loaded
-    session.mcp_server_status_changed session.mcp_server_tools_loaded session.custom_agents_updated
-    session.extensions_loaded session.tools_updated session.background_tasks_changed session.todos_changed
-    session.title_changed session.plan_changed session.mode_changed session.model_change session.context_changed
-    session.usage_info session.usage_record session.usage_checkpoint session.workspace_file_changed
-    session.compaction_start session.compaction_complete session.permissions_changed session.quota_observation
-    session.completion_receipt session.memory_changed session.managed_settings_resolved session.indexed_search
-    permission.requested permission.completed hook.start hook.end hook.progress skill.invoked skill.context_delivered
-    subagent.started subagent.configured subagent.selected subagent.deselected subagent.completed subagent.failed
-    system.notification commands.changed capabilities.changed pending_messages.modified prompt_cache_break
-    sandbox.decision abort agent.interrupted
-    """.split()  # noqa: SIM905
-)
-
-
-class CopilotReader(Reader):
-    def __init__(self, turn: Turn) -> None:
-        super().__init__(turn)
-        self.begun = False
-        self.last_error: Problem | None = None
-        self.deltas: dict[str, str] = {}
-
-    def read(self, record: Record) -> list[AnyEvent]:
-        data = table(record.get("data"))
-        kind = text(record.get("type"))
-        if kind == "result":
-            return self._result(record)
-        events = self._begin(kind, data)
-        if "agentId" in record and kind in ("assistant.message_delta", "assistant.reasoning_delta"):
-            return events  # a subagent's: its whole message follows
-        return [*events, *self._read(kind, data, record)]
-
-    def _read(self, kind: str, data: Record, record: Record) -> list[AnyEvent]:
-        match kind:
-            case "assistant.message_delta":
-                return self._delta(text(data.get("messageId")), text(data.get("deltaContent")))
-            case "assistant.message":
-                return self._message(data, "agentId" in record)
-            case "assistant.reasoning_delta":
-                return [ThoughtDelta(text=text(data.get("deltaContent")), id=text(data.get("reasoningId")))]
-            case "assistant.reasoning":
-                return [Thought(text=text(data.get("content")), id=text(data.get("reasoningId")))]
-            case "tool.execution_start":
-                return [self._tool_started(data)]
-            case "tool.execution_complete":
-                return [self._tool_ended(data)]
-            case "model.call_failure":
-                return _limited(data)
-            case "session.error":
-                self.last_error = _problem_of(data)
-                return []
-            case "session.warning":
-                return [Notice(text=text(data.get("message")), code=text(data.get("warningType")))]
-            case "session.info":
-                return []  # files that were made, tools that were left out
-            case _ if kind in KNOWN:
-                return []
-            case _:
-                return [Raw(record=record)]
-
-    def flush(self) -> list[AnyEvent]:
-        whole = [self.whole(said, id) for id, said in self.deltas.items() if said]
-        self.deltas.clear()
-        return [*whole, *super().flush()]
-
-    def no_result(self, exit: Exit | None, stderr_tail: str) -> Problem:
-        if "No session" in stderr_tail and "matched" in stderr_tail:
-            return Problem(kind="not_found", message=f"copilot has no conversation {self.turn.agent_session}")
-        return self.last_error or super().no_result(exit, stderr_tail)
-
-    def _begin(self, kind: str, data: Record) -> list[AnyEvent]:
-        """Started when it speaks, and again once a conversation with a chosen id is sure to be on disk."""
-        self.model = text(data.get("model")) or self.model
-        speaks, saved = kind == "session.tools_updated", kind in SAVED
-        if self.agent_session is None and self.turn.agent_session and (saved or (speaks and self.turn.resume)):
-            self.agent_session = self.turn.agent_session
-        elif self.begun or not (speaks or saved):
-            return []
-        self.begun = True
-        return [self.started()]
-
-    def _delta(self, id: str, said: str) -> list[AnyEvent]:
-        self.deltas[id] = self.deltas.get(id, "") + said
-        return [TextDelta(text=said, id=id)]
-
-    def _message(self, data: Record, of_subagent: bool) -> list[AnyEvent]:
-        id, said = text(data.get("messageId")), text(data.get("content"))
-        if of_subagent:
-            return [Text(text=said, id=id, quiet=True)] if said else []
-        self.steps = (self.steps or 0) + 1
-        self.deltas.pop(id, None)
-        self.last_error = None
-        return [self.whole(said, id)] if said else []
-
-    def _tool_started(self, data: Record) -> ToolStarted:
-        name, input = text(data.get("toolName")), data.get("arguments")
-        id, parent = text(data.get("toolCallId")), text(data.get("parentToolCallId"))
-        title = title_of(name, input) or text(data.get("toolTitle"))
-        return self.tool_started(ToolStarted(id=id, name=name, title=title, input=input, parent=parent))
-
-    def _tool_ended(self, data: Record) -> ToolEnded:
-        id = text(data.get("toolCallId"))
-        started = self.open_tools.get(id) or ToolStarted(id=id, name="")
-        error, result = table(data.get("error")), table(data.get("result"))
-        details, code = text(result.get("detailedContent")), table(data.get("shellExecution")).get("exitCode")
-        wrong = text(error.get("message"))
-        denied = error.get("code") == "denied" or self._taken_away(started.name, wrong)
-        if denied:
-            access = self._remedy(started)
-            self.denied.append(Denial(tool=started.name, target=started.title, access=access, reason=wrong))
-        return self.tool_ended(
-            ToolEnded(
-                id=id,
-                ok=data.get("success") is True and code in (None, 0),
-                output=wrong or text(result.get("content")),
-                diff=details.lstrip("\n") if data.get("fileEdits") and "diff --git" in details else "",
-                files=_files_of(data.get("fileEdits")),
-                exit_code=code if isinstance(code, int) else None,
-                denied=denied,
-            )
-        )
-
-    def _taken_away(self, name: str, error: str) -> bool:
-        return self.turn.access != "full" and name not in OFFERED and error.endswith("does not exist.")
-
-    def _remedy(self, tool: ToolStarted) -> Access | None:
-        if self.turn.access == "full":
-            return None
-        inside = not tool.title.startswith("/") or tool.title.startswith(self.turn.folder.rstrip("/") + "/")
-        return "write" if self.turn.access == "read" and tool.name in EDITS and inside else "full"
-
-    def _result(self, record: Record) -> list[AnyEvent]:
-        self.agent_session = text(record.get("sessionId")) or self.agent_session
-        code = record.get("exitCode")
-        if code == 0 and self.last_error is None:
-            self.succeed("result: exitCode 0")
-            return []
-        error = self.last_error or Problem(kind="crashed", message=f"copilot ended its turn with exit code {code}")
-        self.fail(f"result: exitCode {code}", error.kind, error.message, error.hint)
-        return []
-
-
-# A record, or a part of one, as ostler's words.
-
-
-def _limited(data: Record) -> list[AnyEvent]:
-    attempt, message = number(data.get("retryAttempt")), text(data.get("errorMessage"))
-    kind = kind_of(number(data.get("statusCode")), message)
-    if kind == "crashed":
-        kind = "overloaded"  # no status: the server was not reached
-    if kind not in ("limited", "overloaded", "unauthenticated"):
-        return []
-    return [Limited(error=kind, message=message, attempt=None if attempt is None else attempt + 1)]
-
-
-def _problem_of(data: Record) -> Problem:
-    status, type, message = number(data.get("statusCode")), text(data.get("errorType")), text(data.get("message"))
-    kind = kind_of(status, message)
-    if status is None:
-        kind = "bad_request" if "prompt budget" in message else KINDS.get(type, kind)
-    return Problem(kind=kind, message=message or type, hint=text(data.get("remediation")))
-
-
-def _files_of(edits: Any) -> tuple[FileChange, ...]:
-    kinds: dict[str, Any] = {"create": "add", "delete": "delete", "rename": "move"}
-    found = ((text(edit.get("path")), text(edit.get("kind"))) for edit in tables(edits))
-    return tuple(FileChange(path=path, change=kinds.get(kind, "update")) for path, kind in found)
-
-
 def conversation(path: str, records: Sequence[Record]) -> Conversation | None:
     """A conversation from the head of its events file; one without a prompt is none."""
     start = next((table(r.get("data")) for r in records if r.get("type") == "session.start"), {})
@@ -311,11 +114,32 @@ def conversation(path: str, records: Sequence[Record]) -> Conversation | None:
 AGENT = Agent(
     name="copilot",
     title="GitHub Copilot CLI",
+    monogram="co",
+    hue=220,
+    nested=("COPILOT_CLI", "COPILOT_AGENT_SESSION_ID"),
     binaries=("copilot",),
     install="npm i -g @github/copilot",
     dialog=copilot_dialog.face(launch),
     launch=launch,
     reader=CopilotReader,
+    tui=TuiFace(
+        launch=tui_launch,
+        reader=own_screen.CopilotTranscript,
+        prompt=own_screen.pasted_prompt,
+        transcripts=own_screen.transcripts,
+        box=own_screen.box,
+        is_busy=own_screen.is_busy,
+        question=own_screen.question,
+        answer_ends=own_screen.answer_ends,
+        starts_deaf=True,
+        interrupt=("Escape", "Escape"),
+        interrupted=own_screen.INTERRUPTED,
+        pasted=own_screen.PASTED,
+        paste_most=4000,  # of some 25 KB it makes a file, which its model would have to read
+        known_by="its transcript, its screen",
+        access="the denials of each access; what they leave open is asked. A no ends the turn",
+    ),
+    tested=("1.0.79", "1.0.102"),
     needs=(
         *("--output-format", "--no-auto-update", "--session-id", "--resume", "--deny-tool", "--allow-tool"),
         *("--available-tools", "--allow-all", "--disallow-temp-dir"),
@@ -327,28 +151,52 @@ AGENT = Agent(
         *("COPILOT_CLI_BINARY_VERSION", "COPILOT_CLI_RESOLVED_DIST_DIR", "COPILOT_LOADER_PID"),
     ),
     keys=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"),
+    login_command="copilot login",
     login_elsewhere=True,
+    project_config=(
+        *(".github/hooks", ".github/copilot", ".github/extensions", ".github/agents", ".github/mcp.json"),
+        *(".github/lsp.json", ".github/plugin", ".copilot", ".mcp.json", ".vscode/mcp.json"),
+        *(".claude/settings.json", ".claude/settings.local.json", ".claude/skills", ".claude/agents"),
+    ),
+    guards=(".github/copilot*",),
+    left_out="`denied`: it has no switch; in a dialog it runs hooks of folders that nobody trusted",
     mcp=TRANSPORTS,
     access={
         "read": "--deny-tool=write --deny-tool=shell --available-tools=… (no MCP tools)",
-        "write": "--deny-tool=shell --allow-tool=write(FOLDER/**) --available-tools=…",
+        "write": "--allow-tool=write(FOLDER/**) --available-tools=…",
         "full": "--allow-all",
     },
     unconfined={
         "read": "hooks and MCP servers of your set-up run; folders you opened to this one are readable",
-        "write": "as for read; where you approved all writes yourself, folders you opened are writable too",
+        "write": "as for read; where you approved all writes yourself, folders you opened are writable too. It has no"
+        " shell (--deny-tool=shell)",
         "full": "everything",
     },
     tools={
-        **{"shell": SHELL, "read": ("view",), "write": EDITS, "edit": EDITS, "search": ("grep", "rg", "glob")},
-        **{"web": ("web_fetch",), "todo": ("update_todo", "sql"), "subagent": ("task",)},
+        **{
+            "shell": SHELL,
+            "read": ("view",),
+            "write": ("create",),
+            "edit": EDITS[1:],
+            "search": ("grep", "rg", "glob"),
+        },
+        **{"web": ("web_fetch",), "plan": ("update_todo", "sql"), "agent": ("task", "read_agent", "list_agents")},
     },
+    own_tools=("skill", "fetch_copilot_cli_documentation", "report_intent", "ask_user", "store_memory"),
     chooses_id=True,
     system="file",
     tool_lists=True,
     images="native",
     deltas=True,
     tokens=False,
+    homes={"COPILOT_HOME": ".copilot"},
+    state=State(
+        shadowed=".copilot",
+        kept=(".copilot/session-state",),
+        anew=("session-store*", "*.lock", "logs"),
+        prepare=("--version",),  # unpacks it
+        prepared=(".cache/copilot/pkg",),
+    ),
     conversations=(".copilot/session-state/*/events.jsonl",),
     conversation=conversation,
 )

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from ostler.agents.acp import acp_face, bare
-from ostler.agents.acp_words import Acp
+from ostler.agents.acp.face import acp_face, bare
+from ostler.agents.acp.protocol import Acp
 from ostler.agents.dialog import DialogFace
 from ostler.agents.values import table
-from ostler.words import AnyEvent, Host, Launch, Limited, Notice, Turn
+from ostler.model import AnyEvent, Host, Launch, Limited, Notice, Turn
 
 
 def aside(said: str) -> AnyEvent | None:

@@ -7,20 +7,16 @@ from typing import Any
 
 from msgspec import structs
 
-from ostler.agents.acp import acp_face
-from ostler.agents.acp_words import Acp
-from ostler.agents.adapter import (
-    Agent,
-    Reader,
-    Record,
-    kind_of,
-    literal,
-    refuse_tool_lists,
-    title_of,
-    with_attachments,
-)
-from ostler.words import (
-    Access,
+from ostler.access import Access
+from ostler.agents.acp.face import acp_face
+from ostler.agents.acp.protocol import Acp
+from ostler.agents.adapter import Agent, OwnSandbox
+from ostler.agents.failures import kind_of
+from ostler.agents.launches import literal, refuse_tool_lists, refuse_untrusted, with_attachments
+from ostler.agents.reader import Reader
+from ostler.agents.tool_input import title_of
+from ostler.agents.values import Record
+from ostler.model import (
     AnyEvent,
     Denial,
     FileChange,
@@ -52,6 +48,7 @@ ACCESS: dict[Access, tuple[str, ...]] = {
 
 def launch(turn: Turn, host: Host) -> Launch:
     refuse_tool_lists(turn)
+    refuse_untrusted(turn, host)
     flags = ["-p", "--output-format=stream-json", "--trust", *ACCESS[turn.access]]
     flags += [flag for flag in ("--stream-partial-output",) if flag in host.help]
     if turn.model:
@@ -83,6 +80,7 @@ def _handed_over(prompt: str, host: Host) -> tuple[str, dict[str, bytes]]:
 
 def dialog_launch(turn: Turn, host: Host) -> Launch:
     refuse_tool_lists(turn)
+    refuse_untrusted(turn, host)
     return Launch(argv=(host.executable, *([f"--model={turn.model}"] if turn.model else []), "acp"))
 
 
@@ -253,6 +251,9 @@ def _inner(data: Record, key: str) -> Record:
 AGENT = Agent(
     name="cursor",
     title="Cursor CLI",
+    monogram="cu",
+    hue=310,
+    nested=("CURSOR_AGENT", "CURSOR_TRACE_ID"),
     binaries=("cursor-agent",),  # newer builds are also called `agent`: too common a name to take
     install="curl https://cursor.com/install -fsS | bash",
     dialog=structs.replace(
@@ -265,8 +266,14 @@ AGENT = Agent(
     env=("CURSOR_*",),
     drop=("NODE_OPTIONS", "CURSOR_AGENT", "CURSOR_TRACE_ID"),  # its own node refuses flags it does not know
     keys=("CURSOR_API_KEY",),
+    private=(".cursor", ".config/cursor"),
+    login_command="cursor-agent login",
     login_elsewhere=True,
+    sandbox=OwnSandbox(check=()),
     folder_names=("AGENTS.md",),
+    project_config=(".cursor", ".mcp.json"),
+    guards=(".cursorrules",),
+    left_out="`denied`; not measured",
     access={
         "read": "--mode=plan",
         "write": "--force --sandbox=enabled",
@@ -276,6 +283,11 @@ AGENT = Agent(
         "read": "not measured: whether allow rules of your own reach further",
         "write": "not measured: what its sandbox holds back",
         "full": "everything",
+    },
+    tools={
+        **{"shell": ("shell",), "read": ("read",), "write": ("write",), "edit": ("edit", "delete"), "mcp": ("mcp",)},
+        **{"search": ("grep", "glob", "ls", "semSearch"), "web": ("fetch", "webFetch", "webSearch")},
+        **{"plan": ("updateTodos", "readTodos", "todo"), "agent": ("task",)},
     },
     system="file",
     images="path",

@@ -1,7 +1,7 @@
 """The dialog face of an agent: one process serves many turns, asks before it acts, and can be interrupted.
 
 Pure, like all adapters: a dialog is told what came from the process and what people want, and returns
-steps. Whoever runs the process (work/dialogs.py) carries the steps out, in order.
+steps. Whoever runs the process (work/dialogs/open_dialogs.py) carries the steps out, in order.
 """
 
 import re
@@ -10,9 +10,11 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from ostler.agents.adapter import Reader, Record
+from ostler.access import Access
+from ostler.agents.reader import Reader
+from ostler.agents.values import Record
 from ostler.errors import OstlerError
-from ostler.words import Access, AnyEvent, Asked, Exit, Host, Launch, Notice, Offered, Problem, Raw, Turn, Verdict
+from ostler.model import AnyEvent, Asked, Exit, Host, Launch, Notice, Offered, Problem, Raw, Turn, Verdict
 
 AnswerKind = Literal["allow_once", "allow_always", "reject_once", "reject_always", "cancelled"]
 CallName = Literal[
@@ -132,11 +134,13 @@ class Dialog:
 
     def steer(self, text: str) -> list[Step]:
         """Tells the running turn more."""
-        raise OstlerError("unsupported", f"{self.first.agent} takes no words while it works", "Queue them instead")
+        raise OstlerError(
+            "unsupported", f"{self.first.agent} cannot be steered while it is working", "Queue it as the next prompt"
+        )
 
     def change(self, *, model: str | None = None, mode: str | None = None) -> list[Step]:
         """Another model or mode for the turns that follow."""
-        raise OstlerError("unsupported", f"{self.first.agent} cannot change that in a dialog", "Begin a new session")
+        raise OstlerError("unsupported", f"{self.first.agent} cannot change that in a dialog", "Start a new session")
 
     def check_mode(self, mode: str) -> None:
         """Raises where `change` would, as far as that is known before the start: a mode never widens the access."""
@@ -167,6 +171,10 @@ class Dialog:
         """Steps of one record. What is unknown is told as raw; never raises for what an agent sends."""
         raise NotImplementedError
 
+    def unread(self, record: Record) -> list[Step]:
+        """Answers a request that `read` failed at, with an error: the agent must not wait for ever."""
+        return []
+
     def read_noise(self, line: str) -> list[Step]:
         """A line of stdout that is no record: a banner, a stray print."""
         return [Tell([Raw(line=line)])] if line.strip() else []
@@ -191,7 +199,7 @@ class Dialog:
         self._told = now
         return [Tell([now])]
 
-    def unborn(self, exit: Exit | None, stderr_tail: str) -> Problem | None:
+    def startup_error(self, exit: Exit | None, stderr_tail: str) -> Problem | None:
         """Why the process ended before it was ready, where the protocol tells more than stderr."""
         return None
 
@@ -214,6 +222,7 @@ class DialogFace(Struct, frozen=True, kw_only=True):
     needs: tuple[str, ...] = ()  # flags beyond those of one-shot turns
     help: tuple[tuple[str, ...], ...] = ()
     steers: bool = False  # it takes words while it works
+    acknowledges: bool = False  # it says at once that it takes a prompt up, before it asks its model
     images: bool = False  # it carries images in its prompts
     mcp: tuple[str, ...] = ()  # the transports of MCP servers that it takes
     protocol: str = ""  # "stream-json", "app-server", "acp": for the docs

@@ -5,20 +5,19 @@ from typing import Any
 
 from msgspec import structs
 
-from ostler.agents.acp import AcpDialog, bare
-from ostler.agents.acp_words import Acp, told_tool
-from ostler.agents.adapter import Record
+from ostler.agents.acp.face import acp_face, bare
+from ostler.agents.acp.protocol import Acp, tool_and_input
 from ostler.agents.dialog import DialogFace
-from ostler.agents.mcp import TRANSPORTS
-from ostler.agents.values import text
-from ostler.words import Attachment, Host, Launch, Turn
+from ostler.agents.launches import refuse_servers
+from ostler.agents.values import Record, text
+from ostler.model import Host, Launch, Turn
 
 
 def tool(call: Record) -> tuple[str, Any]:
     """gemini puts a tool's name before its id, and the whole command where others have a title."""
     name, mark, _ = text(call.get("toolCallId")).partition("__")
     if not mark:
-        return told_tool(call)
+        return tool_and_input(call)
     return name, {"command": call.get("title")} if name == "run_shell_command" else call.get("rawInput")
 
 
@@ -28,6 +27,8 @@ ACP = Acp(
     model_by_flag=True,
     reads=False,  # no error that JSON-RPC knows means "there is no such file" to it
     embeds=False,
+    images_by_path=True,  # one beside a file or an embedded text is lost
+    quotes_paths=False,
     marks="/$",
     tool=tool,
     denied=lambda call, output: output.startswith("Path not in workspace"),
@@ -38,23 +39,15 @@ ACP = Acp(
 )
 
 
-class GeminiDialog(AcpDialog):
-    acp = ACP
-
-    def block(self, attached: Attachment) -> Record:
-        """An image beside a file or an embedded text is lost; one of the folder goes as a file, too."""
-        inside = attached.path.startswith(self.first.folder.rstrip("/") + "/")
-        block = super().block(structs.replace(attached, data="") if inside else attached)
-        return {**block, "uri": f"file://{attached.path}"} if "uri" in block else block  # it takes `%20` as it stands
-
-
 def face(launch: Callable[[Turn, Host], Launch]) -> DialogFace:
     def launched(turn: Turn, host: Host) -> Launch:
+        if host.untrusted:
+            refuse_servers(turn)
         once = launch(bare(turn), host)
         others = ("--output-format=", "--approval-mode=")
         flags = [flag for flag in once.argv[1:] if not flag.startswith(others)]
         argv = (host.executable, "--acp", "--approval-mode=default", *flags)
-        return Launch(argv=argv, env=once.env, files=once.files, notices=once.notices)
+        return structs.replace(once, argv=argv, stdin=b"")
 
     kept = "`--acp --approval-mode=default`, the `--policy` of the access"
-    return DialogFace(launch=launched, dialog=GeminiDialog, images=True, mcp=TRANSPORTS, protocol="acp", access=kept)
+    return acp_face(ACP, launched, access=kept)

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.json import encode
 
-from ostler.words import Host, McpServer, Turn
+from ostler.model import Host, McpServer, Turn
 
 TRANSPORTS = ("stdio", "http", "sse")
 

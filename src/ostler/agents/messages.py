@@ -3,12 +3,15 @@
 import re
 from typing import Any, Literal
 
-from ostler.agents.adapter import Reader, Record, kind_of, title_of
+from ostler.access import Access
+from ostler.agents.failures import kind_of
+from ostler.agents.hooks import MARK
 from ostler.agents.patches import diff_of, files_of
-from ostler.agents.values import UUID, items, number, table, tables, text
+from ostler.agents.reader import Reader
+from ostler.agents.tool_input import title_of
+from ostler.agents.values import UUID, Record, items, number, table, tables, text
 from ostler.errors import ErrorKind, OstlerError
-from ostler.words import (
-    Access,
+from ostler.model import (
     AnyEvent,
     Denial,
     Exit,
@@ -27,7 +30,7 @@ from ostler.words import (
     ToolStarted,
     Turn,
 )
-from ostler.words import Text as TextEvent
+from ostler.model import Text as TextEvent
 
 # Progress that says nothing a person or a program would miss.
 SILENT = frozenset(
@@ -96,6 +99,7 @@ class MessagesReader(Reader):
         self.message = ""
         self.spoke = False
         self.refusals: dict[str, Denial] = {}  # by tool call
+        self.declined: dict[str, str] = {}  # tool call → why somebody said no; "": the turn was cancelled meanwhile
 
     def read(self, record: Record) -> list[AnyEvent]:
         kind = record.get("type")
@@ -228,16 +232,26 @@ class MessagesReader(Reader):
         blocks = tables(table(record.get("message")).get("content"))
         results = [b for b in blocks if b.get("type") == "tool_result"]
         detail = detail if len(results) == 1 else {}
-        return [self._tool_result(b, detail, decisions.get(text(b.get("tool_use_id")), {})) for b in results]
+        events: list[AnyEvent] = []
+        for block in results:
+            id = text(block.get("tool_use_id"))
+            started = self.open_tools.get(id)
+            ended = self._tool_result(block, detail, decisions.get(id, {}))
+            events += [ended, *(self._after(started, detail, ended.output) if started and ended.ok else [])]
+        return events
+
+    def _after(self, started: ToolStarted, detail: dict[str, Any], output: str) -> list[AnyEvent]:
+        """What follows from a tool that did its work."""
+        return []
 
     def _tool_result(self, block: dict[str, Any], detail: dict[str, Any], decision: dict[str, Any]) -> ToolEnded:
         id, output, failed = text(block.get("tool_use_id")), _output(block.get("content")), bool(block.get("is_error"))
         started = self.open_tools.get(id)
         if started and decision.get("decision") == "reject":
             remedy = None if decision.get("source") == "hook" else self.remedy(started.name)
-            self._refuse(id, started.name, started.input, output, remedy)
+            self.refuse(id, started.name, started.input, output, remedy)
         elif started and failed and self.MISSING.search(output) and (remedy := self.remedy(started.name)):
-            self._refuse(id, started.name, started.input, output, remedy)  # else a tool that never was
+            self.refuse(id, started.name, started.input, output, remedy)  # else a tool that never was
         denied = id in self.refusals
         code = EXIT_CODE.search(output)
         files = () if failed else files_of(detail) or (started.files if started else ())
@@ -260,8 +274,11 @@ class MessagesReader(Reader):
         """The access that would allow a tool that was refused; None where no access does."""
         return None
 
-    def _refuse(self, id: str, name: str, input: Any, reason: str, remedy: Access | None) -> None:
-        if id not in self.refusals:
+    def refuse(self, id: str, name: str, input: Any, reason: str, remedy: Access | None) -> None:
+        """Keeps a refusal. What a person or a rule said no to, no other access would have allowed."""
+        if id in self.declined:
+            reason, remedy = self.declined[id], None
+        if id not in self.refusals and self.declined.get(id) != "":
             denial = Denial(tool=name, target=title_of(name, input), access=remedy, reason=_line(reason))
             self.refusals[id] = denial
             self.denied.append(denial)
@@ -277,14 +294,20 @@ class MessagesReader(Reader):
         if kind == "permission_denied":
             id, name = text(record.get("tool_use_id")), text(record.get("tool_name"))
             started = self.open_tools.get(id)
-            self._refuse(id, name, started and started.input, text(record.get("message")), self.remedy(name))
+            self.refuse(id, name, started and started.input, text(record.get("message")), self.remedy(name))
         if kind in SILENT:
+            return []
+        if kind.startswith("hook_") and self._is_our_hook(kind, record):
             return []
         if kind.startswith("hook_"):
             return [Hook(name=text(record.get("hook_event")) or kind, payload=record, quiet=True)]
         if said := text(record.get("content")):
             return [Notice(text=said, code=text(record.get("tag")) or kind)]
         return [Raw(record=record)]
+
+    def _is_our_hook(self, kind: str, record: Record) -> bool:
+        """Ours have told of themselves. That one begins does not say whose it is; its answer does."""
+        return bool(self.turn.hooks) and (kind == "hook_started" or text(record.get("stderr")).strip() == MARK)
 
     def _init(self, record: Record) -> list[AnyEvent]:
         if self.agent_session is not None:
@@ -301,7 +324,7 @@ class MessagesReader(Reader):
     def _denials(self, record: Record) -> None:
         for denial in tables(record.get("permission_denials")):
             id, name = text(denial.get("tool_use_id")), text(denial.get("tool_name"))
-            self._refuse(id, name, denial.get("tool_input"), "", self.remedy(name))
+            self.refuse(id, name, denial.get("tool_input"), "", self.remedy(name))
 
     def _answer(self, said: str) -> list[AnyEvent]:
         """The final text of a good result: an event of its own where nothing was said before."""

@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from itertools import islice
 
-from ostler.agents.adapter import Record
-from ostler.agents.values import tables, text
-from ostler.words import Offer
+from ostler.agents.values import Record, tables, text
+from ostler.model import Offer
 
 MOST = 300  # of a kind
 LONGEST = 200  # characters; some describe a command in a page of text

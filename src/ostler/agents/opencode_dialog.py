@@ -4,20 +4,18 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from ostler.agents.acp import AcpDialog, bare
-from ostler.agents.acp_words import Acp, told_tool
-from ostler.agents.adapter import Record
+from ostler.agents.acp.face import acp_face, bare
+from ostler.agents.acp.protocol import Acp, tool_and_input
 from ostler.agents.dialog import DialogFace
-from ostler.agents.mcp import TRANSPORTS
-from ostler.agents.values import text
-from ostler.words import Host, Launch, Turn
+from ostler.agents.values import Record, text
+from ostler.model import Host, Launch, Turn
 
 QUIET = ("read", "glob", "grep", "list", "skill", "todowrite", "todoread")  # what needs no question
 
 
 def tool(call: Record) -> tuple[str, Any]:
     """The title that a call begins with is the tool's name."""
-    name, input = told_tool(call)
+    name, input = tool_and_input(call)
     return text(call.get("firstTitle")) or name, input
 
 
@@ -25,16 +23,19 @@ def denied(call: Record, output: str) -> bool:
     return output.startswith(("The user has specified a rule", "Model tried to call unavailable tool"))
 
 
-class OpencodeDialog(AcpDialog):
-    acp = Acp(keeps_mode=True, system="launch", counts="no", tool=tool, denied=denied)  # it counts the last step alone
-
-    def mode_for(self, turn: Turn) -> str:
-        return own_agent(turn)
-
-
 def own_agent(turn: Turn) -> str:
     """The agent that keeps the access. Nobody can guess its name, so no project can add rules to it."""
     return f"ostler-{turn.id}"
+
+
+ACP = Acp(
+    mode_of=own_agent,
+    keeps_mode=True,
+    system="launch",
+    counts="no",  # it counts the last step alone
+    tool=tool,
+    denied=denied,
+)
 
 
 def face(launch: Callable[[Turn, Host], Launch], rules: Callable[[Turn], dict[str, Any]]) -> DialogFace:
@@ -42,12 +43,13 @@ def face(launch: Callable[[Turn, Host], Launch], rules: Callable[[Turn], dict[st
         once = launch(bare(turn), host)
         config = json.loads(once.env["OPENCODE_CONFIG_CONTENT"])
         name = own_agent(turn)
-        config |= {"default_agent": name, "agent": {name: {"mode": "primary", "permission": asking(rules(turn))}}}
+        once_agent = config.get("agent", {}).get(name, {"mode": "primary"})
+        config |= {"default_agent": name, "agent": {name: {**once_agent, "permission": asking(rules(turn))}}}
         env = {**once.env, "OPENCODE_CONFIG_CONTENT": json.dumps(config)}
         return Launch(argv=(host.executable, "acp"), env=env, files=once.files, notices=once.notices)
 
     kept = "`acp`, the same agent of ostler's own, with `ask` for what it was allowed; leaving it ends the dialog"
-    return DialogFace(launch=launched, dialog=OpencodeDialog, images=True, mcp=TRANSPORTS, protocol="acp", access=kept)
+    return acp_face(ACP, launched, access=kept)
 
 
 def asking(rules: dict[str, Any]) -> dict[str, Any]:

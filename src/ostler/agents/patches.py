@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from ostler.agents.paths import relative_to
 from ostler.agents.values import items, number, table, tables, text
-from ostler.words import FileChange
+from ostler.model import FileChange
 
 
 def files_of(detail: dict[str, Any]) -> tuple[FileChange, ...]:
@@ -15,8 +16,7 @@ def files_of(detail: dict[str, Any]) -> tuple[FileChange, ...]:
 
 def diff_of(detail: dict[str, Any], folder: str) -> str:
     """The changes of a tool result as a unified diff, paths relative to the folder; "" if there are none."""
-    root = folder.rstrip("/") + "/"
-    return "".join(_unified(path.removeprefix(root), created, hunks) for path, created, hunks in _changes(detail))
+    return "".join(_unified(relative_to(path, folder), created, hunks) for path, created, hunks in _changes(detail))
 
 
 def _changes(detail: dict[str, Any]) -> list[tuple[str, bool, list[dict[str, Any]]]]:

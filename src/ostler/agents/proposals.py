@@ -1,12 +1,11 @@
 """What an edit would change, out of the input of a tool call that has not run yet."""
 
-import difflib
 from typing import Any
 
+from ostler.agents.paths import relative_to
+from ostler.agents.tool_input import paths_in
 from ostler.agents.values import tables, text
-from ostler.words import FileChange
-
-_PATHS = ("file_path", "filePath", "path", "absolute_path", "notebook_path")
+from ostler.model import FileChange
 
 
 def proposed(input: dict[str, Any], folder: str) -> tuple[tuple[FileChange, ...], str]:
@@ -14,21 +13,20 @@ def proposed(input: dict[str, Any], folder: str) -> tuple[tuple[FileChange, ...]
 
     Line numbers are those of the passage: where it stands in the file is not known here.
     """
-    path = next((found for name in _PATHS if (found := text(input.get(name)))), "")
+    path = next(iter(paths_in(input)), "")
     pieces = _pieces(input)
     if not path or not pieces:
         return (), ""
-    shown = path.removeprefix(folder.rstrip("/") + "/")
-    return (FileChange(path=path),), "".join(unified(shown, old, new) for old, new in pieces)
-
-
-def inside(path: str, folder: str) -> bool:
-    """Whether an absolute path lies in the folder, as far as it can be told without looking."""
-    return path.startswith(folder.rstrip("/") + "/") and ".." not in path.split("/")
+    shown = relative_to(path, folder)
+    adds = all(old == "" for old, _ in pieces)  # an edit of nothing makes a file
+    changes = (FileChange(path=path, change="add" if adds else "update"),)
+    return changes, "".join(unified(shown, old, new) for old, new in pieces)
 
 
 def unified(path: str, old: str | None, new: str) -> str:
     """A change as a unified diff; `old` None is a new file."""
+    import difflib  # of all turns few come here
+
     before, after = (old or "").splitlines(), new.splitlines()
     name = "/dev/null" if old is None else f"a/{path}"
     return "".join(f"{line}\n" for line in difflib.unified_diff(before, after, name, f"b/{path}", lineterm=""))

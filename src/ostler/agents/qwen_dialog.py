@@ -1,18 +1,21 @@
 """qwen in a dialog: stream-json with control requests, as claude speaks it."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from msgspec import structs
 from msgspec.json import encode
 
-from ostler.agents.adapter import Reader, title_of
+from ostler.access import Access
 from ostler.agents.dialog import AnswerKind, Ask, DialogFace, Step, Tell
 from ostler.agents.mcp import TRANSPORTS
-from ostler.agents.proposals import inside
+from ostler.agents.messages import MessagesReader
+from ostler.agents.paths import is_inside
+from ostler.agents.reader import Reader
 from ostler.agents.stream_dialog import ALWAYS, ONCE, REJECT, StreamDialog
 from ostler.agents.values import table, text
-from ostler.words import Access, Answered, Asked, Denial, Exit, Host, Launch, Notice, Problem, Turn
+from ostler.model import Answered, Asked, Exit, Host, Launch, Notice, Problem, Turn
 
 PromptOf = Callable[[Turn], tuple[str, tuple[str, ...]]]
 # `auto-edit` asks for no edit, and only what it asks for is kept to the folder.
@@ -26,28 +29,30 @@ MODES: dict[Access, tuple[str, ...]] = {
 class QwenDialog(StreamDialog):
     """It knows no rules for a session: what is allowed for good is kept here."""
 
-    prompt_of: PromptOf
     modes = MODES
 
-    def __init__(self, turn: Turn, host: Host) -> None:
-        super().__init__(turn, host)
+    def __init__(self, turn: Turn, host: Host, reader_of: Callable[[Turn], Reader], prompt_of: PromptOf) -> None:
+        super().__init__(turn, host, reader_of)
+        self._prompt_of = prompt_of
         self._always: set[tuple[str, bytes]] = set()
 
     def prompt(self, turn: Turn) -> list[Step]:
-        self.reader = type(self).reader_of(turn)
-        content, notices = type(self).prompt_of(turn)
+        self.reader = self._reader_of(turn)
+        content, notices = self._prompt_of(turn)
         told = [Notice(code="prompt", text=said) for said in notices]
-        return [*([Tell([*told])] if told else []), *self._say(content)]
+        return [*([Tell([*told])] if told else []), *self._prompt(content)]
 
     def answer(self, ask: str, kind: AnswerKind, message: str = "") -> list[Step]:
         if kind == "allow_always" and ask in self._asks:
             self._always.add(_key(self._asks[ask]))
             kind = "allow_once"
-        elif kind.startswith("reject") and ask in self._asks:
-            self._refused(self._asks[ask], message or "it was refused")
-        return super().answer(ask, kind, message)
+        request = self._asks.get(ask, {})
+        steps = super().answer(ask, kind, message)
+        if kind.startswith("reject"):
+            self._refused(request, message or "it was refused")
+        return steps
 
-    def unborn(self, exit: Exit | None, stderr_tail: str) -> Problem | None:
+    def startup_error(self, exit: Exit | None, stderr_tail: str) -> Problem | None:
         if "No saved session found" not in stderr_tail:
             return None
         gone = f"qwen has no conversation {self.first.agent_session}"
@@ -55,9 +60,9 @@ class QwenDialog(StreamDialog):
 
     def _refused(self, request: dict[str, Any], reason: str, access: Access | None = None) -> None:
         """qwen's own result does not list it."""
-        name, target = _title(request)
-        if self.reader is not None:
-            self.reader.denied.append(Denial(tool=name, target=target, access=access, reason=reason))
+        id, name = text(request.get("tool_use_id")), text(request.get("tool_name"))
+        if isinstance(self.reader, MessagesReader):
+            self.reader.refuse(id, name, request.get("input"), reason, access)
 
     def _asked(self, id: str, request: dict[str, Any]) -> list[Step]:
         steps = super()._asked(id, request)
@@ -74,14 +79,9 @@ class QwenDialog(StreamDialog):
         return [Ask(asked)]
 
 
-def _title(request: dict[str, Any]) -> tuple[str, str]:
-    name = text(request.get("tool_name"))
-    return name, title_of(name, request.get("input"))
-
-
 def _inside(asked: Asked, folder: str) -> bool:
     """Whether all files that it is about lie in the folder; qwen takes absolute paths alone."""
-    return all(inside(change.path, folder) for change in asked.files)
+    return all(is_inside(change.path, folder) for change in asked.files)
 
 
 def _key(request: dict[str, Any]) -> tuple[str, bytes]:
@@ -91,22 +91,16 @@ def _key(request: dict[str, Any]) -> tuple[str, bytes]:
 
 
 def face(launch: Callable[[Turn, Host], Launch], prompt_of: PromptOf, reader: Callable[[Turn], Reader]) -> DialogFace:
-    class Spoken(QwenDialog):
-        pass
-
-    Spoken.prompt_of = staticmethod(prompt_of)
-    Spoken.reader_of = reader
-
     def launched(turn: Turn, host: Host) -> Launch:
         """The same tools as for one turn; what they leave open is asked."""
-        once = launch(structs.replace(turn, prompt=""), host)
+        once = launch(structs.replace(turn, prompt="", first=False), host)  # what goes with a prompt comes with it
         flags = [flag for flag in once.argv[1:] if not flag.startswith(("--approval-mode=", "--json-schema="))]
         asking = ("--input-format=stream-json", "--approval-mode=default")
         return structs.replace(once, argv=(host.executable, *asking, *flags), stdin=b"")
 
     return DialogFace(
         launch=launched,
-        dialog=Spoken,
+        dialog=partial(QwenDialog, reader_of=reader, prompt_of=prompt_of),
         needs=("--input-format",),
         mcp=TRANSPORTS,
         protocol="stream-json",

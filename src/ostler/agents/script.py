@@ -4,15 +4,33 @@ The format stands in `ostler.testing.agent`.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, get_args
 
 import msgspec
 
-from ostler.agents.adapter import Agent, Conversation, Reader, Record, tool_names, with_attachments
+from ostler.agents.adapter import Agent, Conversation, State, tool_names
 from ostler.agents.dialog import DialogFace
+from ostler.agents.hooks import HookFace, hook_settings
+from ostler.agents.launches import with_attachments
+from ostler.agents.reader import Reader
 from ostler.agents.script_dialog import ScriptDialog, dialog_launch
+from ostler.agents.script_tui import (
+    INTERRUPTED,
+    ScriptTranscript,
+    answer_ends,
+    box,
+    is_busy,
+    pasted_prompt,
+    question,
+    transcripts,
+    tui_launch,
+)
+from ostler.agents.tui import TuiFace
+from ostler.agents.values import Record
 from ostler.errors import ErrorKind
-from ostler.words import (
+from ostler.model import (
+    TOOL_WORDS,
     Answered,
     AnyEvent,
     Asked,
@@ -52,6 +70,14 @@ _Told = (
     | Notice
     | Hook
 )
+HOOKS = HookFace(
+    events=(
+        *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Notification", "Stop", "StopFailure"),
+        "SessionEnd",
+    ),
+    ends=("Stop", "StopFailure"),
+    by="`--hooks`",
+)
 _KINDS: tuple[ErrorKind, ...] = get_args(ErrorKind)
 
 
@@ -67,6 +93,7 @@ def launch(turn: Turn, host: Host) -> Launch:
         argv.append(f"--model={turn.model}")
     if turn.system:
         argv.append(f"--system={turn.system}")
+        argv += ["--system-mode=replace"] if turn.system_mode == "replace" else []
     if turn.schema is not None:
         path = f"{host.private}/schema.json"
         files[path] = msgspec.json.encode(turn.schema)
@@ -74,6 +101,10 @@ def launch(turn: Turn, host: Host) -> Launch:
     argv += [f"--attach={a.path}" for a in turn.attachments if a.content is None]
     argv += [f"--allow-tool={name}" for name in tool_names(AGENT, turn.tools_allowed)]
     argv += [f"--deny-tool={name}" for name in tool_names(AGENT, turn.tools_denied)]
+    if host.callback is not None:
+        path = f"{host.private}/hooks.json"
+        files[path] = msgspec.json.encode({"hooks": hook_settings(HOOKS, turn, host, files)})
+        argv.append(f"--hooks={path}")
     inline: list[Attachment] = [a for a in turn.attachments if a.content is not None]
     return Launch(argv=tuple(argv), stdin=with_attachments(turn.prompt, inline).encode(), files=files)
 
@@ -96,13 +127,13 @@ class ScriptReader(Reader):
             case {"type": "result", "ok": bool(ok)}:
                 return self._result(record, ok)
             case {"kind": str()}:
-                return self._told(record)
+                return self._event(record)
         return [Raw(record=record)]
 
     def flush(self) -> list[AnyEvent]:
         return [*self._owed(), *super().flush()]
 
-    def _told(self, record: Record) -> list[AnyEvent]:
+    def _event(self, record: Record) -> list[AnyEvent]:
         own = {key: value for key, value in record.items() if key not in ("seq", "at", "turn") and value is not None}
         try:
             event = msgspec.convert(own, _Told)
@@ -186,13 +217,17 @@ def conversation(path: str, records: Sequence[Record]) -> Conversation | None:
     )
 
 
-class Talk(ScriptDialog):
-    reader_of = ScriptReader
+class ScriptTranscriptReader(ScriptTranscript, ScriptReader):
+    def read_record(self, record: Record) -> list[AnyEvent]:
+        return ScriptReader.read(self, record)
 
 
 AGENT = Agent(
     name="script",
     title="Scripted agent",
+    monogram="sc",
+    hue=70,
+    module="ostler.testing.agent",
     binaries=("ostler-script-agent",),
     install="comes with ostler: pip install ostler",
     launch=launch,
@@ -209,22 +244,55 @@ AGENT = Agent(
         "read": "commands of a scenario run as they are",
         "write": "commands of a scenario run as they are",
     },
-    tools={"shell": ("shell",), "write": ("write",)},
+    tools={word: (word,) for word in TOOL_WORDS},
     forks=True,
     chooses_id=True,
     schema="native",
     system="flag",
+    replaces_system=True,
     tool_lists=True,
     images="native",
     deltas=True,
     cost=True,
     dialog=DialogFace(
         launch=dialog_launch(launch),
-        dialog=Talk,
+        dialog=partial(ScriptDialog, reader_of=ScriptReader),
         steers=True,
         protocol="native",
         access="`--dialog`; it asks what its scenario says",
     ),
+    in_terminal=launch,
+    flags_at=1,
+    refused_flags=(
+        "access",
+        "allow-tool",
+        "deny-tool",
+        "resume",
+        "session-id",
+        "fork",
+        "dialog",
+        "acp",
+        "tui",
+        "hooks",
+    ),
+    hooks=HOOKS,
+    tui=TuiFace(
+        launch=tui_launch(launch),
+        reader=ScriptTranscriptReader,
+        prompt=pasted_prompt,
+        transcripts=transcripts,
+        box=box,
+        is_busy=is_busy,
+        question=question,
+        answer_ends=answer_ends,
+        states=True,
+        interrupt_asking=("ctrl+c",),
+        interrupted=INTERRUPTED,
+        known_by="OSC 7501, its transcript",
+        access="`--tui`; it asks what its scenario says",
+    ),
+    homes={"OSTLER_SCRIPT_HOME": ".local/state/ostler-script"},
+    state=State(kept=(".local/state/ostler-script",)),
     conversations=(".local/state/ostler-script/sessions/*.ndjson",),
     conversation=conversation,
 )

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 
-from ostler.agents.adapter import Reader, Record, with_attachments
+from ostler.access import ACCESS_ORDER
 from ostler.agents.dialog import AnswerKind, Ask, Dialog, Over, Ready, Step, Tell, Write
+from ostler.agents.launches import with_attachments
 from ostler.agents.offers import offers
-from ostler.agents.values import table
+from ostler.agents.reader import Reader
+from ostler.agents.values import Record, table
 from ostler.errors import OstlerError
-from ostler.words import ACCESS_ORDER, Asked, Host, Launch, Offered, Turn
+from ostler.model import Asked, Host, Launch, Offered, Turn
 
 MODES = ("default", "plan")
 
@@ -15,11 +17,11 @@ MODES = ("default", "plan")
 class ScriptDialog(Dialog):
     """Prompts, answers and interrupts as they are; its records are read as in turns of one process each."""
 
-    reader_of: Callable[[Turn], Reader]
     modes = dict.fromkeys(ACCESS_ORDER, MODES)
 
-    def __init__(self, turn: Turn, host: Host) -> None:
+    def __init__(self, turn: Turn, host: Host, reader_of: Callable[[Turn], Reader]) -> None:
         super().__init__(turn, host)
+        self._reader_of = reader_of
         self._session: str | None = None
         self._model: str | None = None
         self._asks: set[str] = set()
@@ -32,7 +34,7 @@ class ScriptDialog(Dialog):
         return []  # it says `init` by itself
 
     def prompt(self, turn: Turn) -> list[Step]:
-        self.reader = reader = type(self).reader_of(turn)
+        self.reader = reader = self._reader_of(turn)
         reader.agent_session, reader.model = self._session, self._model
         inline = [a for a in turn.attachments if a.content is not None]
         record = {
@@ -58,7 +60,7 @@ class ScriptDialog(Dialog):
         if not self.steers:
             return super().steer(text)
         if self.reader is None or self.reader.result is not None:
-            raise OstlerError("not_found", "no turn runs that could be told more", "Send it as the next prompt")
+            raise OstlerError("not_found", "no turn is running that could be steered", "Send it as the next prompt")
         return [Write({"type": "steer", "text": text})]
 
     def change(self, *, model: str | None = None, mode: str | None = None) -> list[Step]:

@@ -6,25 +6,16 @@ from typing import Any
 
 from msgspec import structs
 
-from ostler.agents.adapter import Reader, Record, literal, title_of, with_attachments
-from ostler.agents.dialog import (
-    LEFT,
-    AnswerKind,
-    Ask,
-    Dialog,
-    Fail,
-    Over,
-    Ready,
-    Step,
-    Tell,
-    Withdrawn,
-    Write,
-)
+from ostler.agents.dialog import LEFT, AnswerKind, Ask, Dialog, Fail, Over, Ready, Step, Tell, Withdrawn, Write
+from ostler.agents.launches import literal, with_attachments
+from ostler.agents.messages import MessagesReader
 from ostler.agents.offers import listed, offers
 from ostler.agents.proposals import proposed
-from ostler.agents.values import items, table, tables, text
-from ostler.errors import ErrorKind, OstlerError
-from ostler.words import Answered, Asked, AskOption, Host, Notice, Offered, Problem, Turn
+from ostler.agents.reader import Reader
+from ostler.agents.tool_input import title_of
+from ostler.agents.values import Record, items, table, tables, text
+from ostler.errors import INTERNAL_ERROR, ErrorKind, OstlerError
+from ostler.model import Answered, Asked, AskOption, Host, Notice, Offered, Problem, Turn
 
 MODE, MODELS = "set_permission_mode", "get_available_models"
 ONCE = AskOption(id="allow_once", name="Allow", kind="allow_once")
@@ -35,15 +26,14 @@ REJECT = AskOption(id="reject_once", name="Deny", kind="reject_once")
 class StreamDialog(Dialog):
     """The control protocol: each request has an id, and its response names it."""
 
-    reader_of: Callable[[Turn], Reader]
-
-    def __init__(self, turn: Turn, host: Host) -> None:
+    def __init__(self, turn: Turn, host: Host, reader_of: Callable[[Turn], Reader]) -> None:
         super().__init__(turn, host)
+        self._reader_of = reader_of
         self._numbers = itertools.count(1)
         self._sent: dict[str, str] = {}  # request id → what it asked for
         self._asks: dict[str, dict[str, Any]] = {}  # request id → the agent's request
         self._running = False  # a turn does
-        self._held: Write | None = None  # a prompt that waits for another mode to be set
+        self._deferred_prompt: Write | None = None  # a prompt that waits for another mode to be set
         self._mode = ""
         self._offered = Offered(quiet=True)
 
@@ -53,20 +43,20 @@ class StreamDialog(Dialog):
         return [self._request("initialize")]
 
     def prompt(self, turn: Turn) -> list[Step]:
-        self.reader = type(self).reader_of(turn)
-        return self._say(with_attachments(literal(turn), turn.attachments))
+        self.reader = self._reader_of(turn)
+        return self._prompt(with_attachments(literal(turn), turn.attachments))
 
-    def _say(self, content: str) -> list[Step]:
+    def _prompt(self, content: str) -> list[Step]:
         """Begins the turn; nothing is said in a mode that was not wanted."""
         self._running = True
         said = Write({"type": "user", "message": {"role": "user", "content": content}})
         if MODE in self._sent.values():
-            self._held = said
+            self._deferred_prompt = said
             return []
         return [said]
 
     def interrupt(self) -> list[Step]:
-        if self._held is not None:
+        if self._deferred_prompt is not None:
             return self._not_said("cancelled", "cancelled")
         return [self._request("interrupt")]
 
@@ -82,13 +72,20 @@ class StreamDialog(Dialog):
         if request is None:
             raise OstlerError("not_found", f"the ask {ask!r} is not open")
         if kind == "cancelled":  # the interrupt that follows ends it
+            self._declined(request, "")
             return [self._respond(ask, {"behavior": "deny", "message": "cancelled", "interrupt": True})]
         if kind.startswith("reject"):
+            self._declined(request, message or "it was refused")
             return [self._respond(ask, {"behavior": "deny", "message": message or "The user refused this."})]
         allowed: dict[str, Any] = {"behavior": "allow", "updatedInput": table(request.get("input"))}
         if kind == "allow_always":
             allowed["updatedPermissions"] = rules_of(request)
         return [self._respond(ask, allowed)]
+
+    def _declined(self, request: dict[str, Any], why: str) -> None:
+        """The agent's own records tell of it like of any refusal: the reader has to know whose it was."""
+        if isinstance(self.reader, MessagesReader):
+            self.reader.declined[text(request.get("tool_use_id"))] = why
 
     # -- what the process says
 
@@ -110,14 +107,21 @@ class StreamDialog(Dialog):
             steps.append(self._over())
         return steps
 
+    def unread(self, record: Record) -> list[Step]:
+        if record.get("type") != "control_request":
+            return []
+        id = text(record.get("request_id"))
+        self._asks.pop(id, None)
+        return [self._not_served(id, INTERNAL_ERROR)]
+
     def _response(self, response: dict[str, Any]) -> list[Step]:
         wanted = self._sent.pop(text(response.get("request_id")), "")
         if response.get("subtype") == "success":
             return self._done(wanted, table(response.get("response")))
         message = text(response.get("error")) or "refused"
         if wanted == "initialize":
-            return [Fail(Problem(kind="unsupported", message=f"{self.first.agent} opens no dialog: {message}"))]
-        if wanted == MODE and self._held is not None:
+            return [Fail(Problem(kind="unsupported", message=f"{self.first.agent} could not open a dialog: {message}"))]
+        if wanted == MODE and self._deferred_prompt is not None:
             return self._not_said("bad_request", f"{self.first.agent} refused the mode: {message}")
         if not wanted:
             return []
@@ -139,7 +143,7 @@ class StreamDialog(Dialog):
         if wanted != MODE:
             return []
         self._mode = text(told.get("mode")) or self._mode
-        held, self._held = self._held, None
+        held, self._deferred_prompt = self._deferred_prompt, None
         return [held] if held is not None else []
 
     def _over(self) -> Over:
@@ -148,7 +152,7 @@ class StreamDialog(Dialog):
 
     def _not_said(self, kind: ErrorKind, why: str) -> list[Step]:
         """Ends a turn whose prompt was never sent."""
-        self._held = None
+        self._deferred_prompt = None
         assert self.reader is not None
         self.reader.fail("not sent", kind, why)
         return [self._over()]
@@ -175,10 +179,7 @@ class StreamDialog(Dialog):
     def _asked(self, id: str, request: dict[str, Any]) -> list[Step]:
         if request.get("subtype") != "can_use_tool":
             # A hook or an MCP server of ours: none was announced.
-            error = f"{request.get('subtype')} is not served here"
-            return [
-                Write({"type": "control_response", "response": {"subtype": "error", "request_id": id, "error": error}})
-            ]
+            return [self._not_served(id, f"{request.get('subtype')} is not served here")]
         self._asks[id] = request
         name, input = text(request.get("tool_name")), table(request.get("input"))
         files, diff = proposed(input, self.first.folder)
@@ -203,7 +204,11 @@ class StreamDialog(Dialog):
         return [Tell([asked, told]), *self.answer(asked.id, "allow_once")]
 
     def _cancelled(self, id: str) -> list[Step]:
-        return [Withdrawn(id)] if self._asks.pop(id, None) is not None else []
+        request = self._asks.pop(id, None)
+        if request is None:
+            return []
+        self._declined(request, "")
+        return [Withdrawn(id)]
 
     # -- records
 
@@ -216,6 +221,10 @@ class StreamDialog(Dialog):
         return Write(
             {"type": "control_response", "response": {"subtype": "success", "request_id": id, "response": response}}
         )
+
+    def _not_served(self, id: str, error: str) -> Write:
+        response = {"subtype": "error", "request_id": id, "error": error}
+        return Write({"type": "control_response", "response": response})
 
 
 def rules_of(request: dict[str, Any]) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+Record = dict[str, Any]  # one line of an agent's output
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I)
 
 
@@ -11,7 +12,8 @@ def text(value: Any) -> str:
 
 
 def number(value: Any) -> int | None:
-    return int(value) if isinstance(value, int | float) and abs(value) < 1e15 else None
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    return int(value) if plain and abs(value) < 1e15 else None
 
 
 def items(value: Any) -> list[Any]:

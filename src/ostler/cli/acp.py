@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ostler.access import ACCESS_ORDER
+
 if TYPE_CHECKING:
+    from ostler.access import Access
     from ostler.settings import Settings
-    from ostler.words import Access
 
 
-@click.command(short_help="Be an agent for editors: any of ostler's behind ACP.")
+@click.command(short_help="Serve any agent to editors, over ACP.")
 @click.argument("agent", required=False, metavar="[AGENT|PROFILE]")
-@click.option("-a", "--access", type=click.Choice(["read", "write", "full"]), help="What new sessions may do at first.")
+@click.option("-a", "--access", type=click.Choice(ACCESS_ORDER), help="What new sessions may do at first.")
 def acp(agent: str | None, access: "Access | None") -> None:
     """Speak ACP, the Agent Client Protocol, on stdin and stdout: Zed, JetBrains, Neovim and acpx can drive
-    any agent or profile of ostler. The session's mode is its access; what it asks is asked in the editor.
+    any agent or profile of ostler. The session's mode is its access; its questions are asked in the editor.
 
     \b
       ostler acp claude
@@ -30,7 +32,7 @@ def acp(agent: str | None, access: "Access | None") -> None:
     import asyncio
 
     from ostler.cli.turns import settings_for
-    from ostler.work.sessions import choose
+    from ostler.work.sessions.choice import choose
 
     if os.isatty(0):
         print(
@@ -42,12 +44,11 @@ def acp(agent: str | None, access: "Access | None") -> None:
 
 
 async def _serve(settings: "Settings", agent: str | None, access: "Access | None", sink: int) -> None:
-    import ostler
-    from ostler.acp import AcpAgent, Wire
-    from ostler.cli.turns import interrupts
+    from ostler.acp import AcpAgent, AcpConnection
+    from ostler.cli.turns import interrupts, opened
     from ostler.terminal.safe import one_line
 
-    wire = Wire(0, sink, lambda line: print(f"ostler acp: {one_line(line, 500)}", file=sys.stderr))
-    async with ostler.open(settings, role="acp") as o:
+    wire = AcpConnection(0, sink, lambda line: print(f"ostler acp: {one_line(line, 500)}", file=sys.stderr))
+    async with opened(settings, "acp") as o:
         with interrupts(wire.stop, lambda: None):
             await wire.run(AcpAgent(o, wire, agent, access))

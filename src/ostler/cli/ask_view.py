@@ -5,14 +5,14 @@ import os
 import sys
 import termios
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 from msgspec import json
 
-from ostler.cli.live import LiveView, ResultView, View
+from ostler.cli.live import LiveView, ResultView, TurnDisplay
+from ostler.model import Answered, AnyEvent, Asked, Ended, Envelope
 from ostler.terminal.safe import safe
-from ostler.words import Answered, AnyEvent, Asked, Ended, Envelope
-from ostler.work.asks import Answer
+from ostler.work.dialogs.asks import AskAnswer
 
 BRIEF = 20  # rows of a diff that are shown without `view`
 _SOON = 0.1  # a rule answers at once: then nobody is asked
@@ -62,29 +62,36 @@ def details(asked: Asked, whole: bool) -> list[str]:
     return [f"  {safe(row)}" for row in (*told.split("\n"), *rows) if row]
 
 
+class Questioner(Protocol):
+    """Where a person is asked. `alone`: nothing else can be shown while a question stands there."""
+
+    alone: bool
+
+    def begin(self, view: TurnDisplay, line: Callable[[str], bool], withdrawn: Callable[[], None]) -> None: ...
+    def ask(self, rows: list[str], question: str) -> None: ...
+    def leave(self) -> None: ...
+    def stop(self) -> None: ...
+
+
 class AskingView:
     """A view at a terminal: asks are put to the person there, one after the other. All else is the view's inside.
 
     What was typed before a question stood there is never taken for its answer. A question that
-    somebody else answers, or that is no longer open, goes away. `said` gets each answer; `typed`
-    each line that answers nothing, while a turn runs.
+    somebody else answers, or that is no longer open, goes away, and nothing else with it. `said` gets each answer.
     """
 
-    def __init__(self, view: View, said: Callable[[Answer], None], typed: Callable[[str], None] | None = None) -> None:
-        self._view, self._said, self._typed = view, said, typed
+    def __init__(self, view: TurnDisplay, said: Callable[[AskAnswer], None], person: Questioner) -> None:
+        self._view, self._said, self._person = view, said, person
         self._open: list[Asked] = []
         self._at: Asked | None = None  # the question that stands there
         self._held: list[AnyEvent] = []  # what came meanwhile
         self._soon: asyncio.TimerHandle | None = None
-        self._listening = False
-        self._rest = b""
 
     # -- a view
 
     def begin(self, agent: str) -> None:
         self._view.begin(agent)
-        if self._typed is not None:
-            self._listen()
+        self._person.begin(self._view, self.line, self.withdraw)
 
     def show(self, event: AnyEvent) -> None:
         match event:
@@ -96,7 +103,7 @@ class AskingView:
                 self._open.clear()
         if self._at is not None and self._at not in self._open:
             self._leave()
-        if self._at is not None:
+        if self._at is not None and self._person.alone:
             self._held.append(event)
         else:
             self._view.show(event)
@@ -111,10 +118,32 @@ class AskingView:
         if self._soon is not None:
             self._soon.cancel()
         self._leave()
-        self._deafen()
+        self._person.stop()
         self._view.stop()
 
     # -- asking
+
+    def line(self, line: str) -> bool:
+        """Takes a line that was typed; False: no question stood there."""
+        asked = self._at
+        if asked is None:
+            return False
+        said = understood(line, asked)
+        if said.what == "again":
+            self._person.ask([], question(asked))
+        elif said.what == "view":
+            self._person.ask(details(asked, whole=True), question(asked))
+        else:
+            self._open.remove(asked)
+            self._leave()
+            self._said(AskAnswer(ask=asked.id, option=said.what, message=said.message))
+            self._ask_soon()
+        return True
+
+    def withdraw(self) -> None:
+        """It is not answered here; others may, until the limit."""
+        self._open = [asked for asked in self._open if asked is not self._at]
+        self._leave()
 
     def _ask_soon(self) -> None:
         if self._soon is not None:
@@ -124,88 +153,103 @@ class AskingView:
 
     def _ask(self) -> None:
         self._at = asked = self._open[0]
-        pause(self._view)
-        self._print(details(asked, whole=False))
-        self._forget_what_was_typed()
-        self._print([], question(asked))
-        self._listen()
+        self._person.ask(details(asked, whole=False), question(asked))
 
     def _leave(self) -> None:
         """The question is over, whoever answered it."""
         if self._at is None:
             return
         self._at = None
-        if self._typed is None:
-            self._deafen()
-        self._print([""])
-        resume(self._view)
+        self._person.leave()
         held, self._held = self._held, []
         for event in held:
             self._view.show(event)
 
-    def _line(self, line: str) -> None:
-        asked = self._at
-        if asked is None:
-            if self._typed is not None and line.strip():
-                self._typed(line.strip())
-            return
-        said = understood(line, asked)
-        if said.what == "again":
-            self._print([], question(asked))
-        elif said.what == "view":
-            self._print(details(asked, whole=True), question(asked))
-        else:
-            self._open.remove(asked)
-            self._leave()
-            self._said(Answer(ask=asked.id, option=said.what, message=said.message))
-            self._ask_soon()
 
-    # -- the keyboard
+class PlainInput:
+    """Lines of a terminal that is read as it is, between what is printed. `typed` gets those that answer nothing."""
 
-    def _listen(self) -> None:
-        if not self._listening:
-            self._listening = True
-            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._hear)
+    alone = True
 
-    def _deafen(self) -> None:
-        if self._listening:
-            self._listening = False
+    def __init__(self, typed: Callable[[str], None] | None = None) -> None:
+        self._typed = typed
+        self._view: TurnDisplay | None = None
+        self._line: Callable[[str], bool] = lambda line: False
+        self._withdrawn: Callable[[], None] = lambda: None
+        self._asked = self._reading = False
+        self._rest = b""
+
+    def begin(self, view: TurnDisplay, line: Callable[[str], bool], withdrawn: Callable[[], None]) -> None:
+        self._view, self._line, self._withdrawn = view, line, withdrawn
+        if self._typed is not None:
+            self._start_reading()
+
+    def ask(self, rows: list[str], question: str) -> None:
+        if not self._asked:  # else it has been answered by something that means nothing
+            pause(self._view)
+        _print(rows)
+        if not self._asked:
+            self._forget_what_was_typed()
+        self._asked = True
+        _print([], question)
+        self._start_reading()
+
+    def leave(self) -> None:
+        """Erases the row of the question, if nobody has ended it by Enter."""
+        self._asked = False
+        if self._typed is None:
+            self._stop_reading()
+        _print([], "\r\x1b[K")
+        resume(self._view)
+
+    def stop(self) -> None:
+        self._stop_reading()
+
+    def _start_reading(self) -> None:
+        if not self._reading:
+            self._reading = True
+            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._read)
+
+    def _stop_reading(self) -> None:
+        if self._reading:
+            self._reading = False
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
 
-    def _hear(self) -> None:
+    def _read(self) -> None:
         try:
             data = os.read(sys.stdin.fileno(), 65536)
         except OSError:
             data = b""
-        if not data:  # Ctrl-D: not answered here; others may, until the limit
-            self._open = [asked for asked in self._open if asked is not self._at]
-            self._leave()
-            self._deafen()
+        if not data:  # Ctrl-D
+            self._withdrawn()
+            self._stop_reading()
             return
         *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            self._line(line.decode(errors="replace"))
+        for line in (line.decode(errors="replace").strip() for line in lines):
+            if not self._line(line) and self._typed is not None and line:
+                self._typed(line)
 
     def _forget_what_was_typed(self) -> None:
         self._rest = b""
         try:
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
         except termios.error:
-            pass
-
-    def _print(self, lines: list[str], prompt: str = "") -> None:
-        sys.stderr.write("".join(f"{line}\n" for line in lines) + prompt)
-        sys.stderr.flush()
+            pass  # no terminal: nothing was typed ahead
 
 
-def pause(view: View) -> None:
+def _print(lines: list[str], prompt: str = "") -> None:
+    sys.stderr.write("".join(f"{line}\n" for line in lines) + prompt)
+    sys.stderr.flush()
+
+
+def pause(view: TurnDisplay | None) -> None:
     """Nothing moves while a question stands there."""
     live = _moving(view)
     if live is not None:
         live.stop()
 
 
-def resume(view: View) -> None:
+def resume(view: TurnDisplay | None) -> None:
     live = _moving(view)
     if live is not None:
         live.go_on()
@@ -215,8 +259,3 @@ def _moving(view: Any) -> LiveView | None:
     if isinstance(view, ResultView):
         view = view.progress
     return view if isinstance(view, LiveView) else None
-
-
-def at_a_terminal() -> bool:
-    """Whether somebody sits here who can be asked."""
-    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()

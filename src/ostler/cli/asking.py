@@ -3,7 +3,6 @@
 import os
 import re
 import stat
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +11,8 @@ import click
 from ostler.errors import OstlerError
 
 if TYPE_CHECKING:
+    from ostler.model import McpServer
     from ostler.settings import Settings
-    from ostler.words import McpServer
-
-MAX_PROMPT = 64 * 1024 * 1024
 
 
 def duration(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
@@ -35,7 +32,9 @@ def dollars(ctx: click.Context, param: click.Parameter, value: str | None) -> fl
     try:
         return positive(float(value.removeprefix("$"))) if value is not None else None
     except ValueError as error:
-        raise click.BadParameter(f"{value!r} is no amount of dollars: write 0.50", ctx, param) from error
+        raise click.BadParameter(
+            f"{value!r} is not a valid amount of dollars: write it like 0.50", ctx, param
+        ) from error
 
 
 def refuse_together(given: Mapping[str, Any], *groups: tuple[str, ...]) -> None:
@@ -43,11 +42,17 @@ def refuse_together(given: Mapping[str, Any], *groups: tuple[str, ...]) -> None:
     for group in groups:
         used = [flag for flag in group if given.get(flag)]
         if len(used) > 1:
-            raise click.UsageError(f"{used[0]} and {used[1]} contradict each other")
+            raise click.UsageError(f"{used[0]} and {used[1]} cannot be used together")
 
 
 def who_and_prompt(
-    words: tuple[str, ...], *, continuing: bool, names: Callable[[str], bool], default: str, piped: bool
+    words: tuple[str, ...],
+    *,
+    continuing: bool,
+    names: Callable[[str], bool],
+    default: str,
+    piped: bool,
+    settings: "Settings | None" = None,
 ) -> tuple[str | None, str | None]:
     """(agent, model or profile; prompt) of the words given; a prompt of None is to be read from stdin."""
     if len(words) > 2:
@@ -66,19 +71,21 @@ def who_and_prompt(
             raise click.UsageError(f'no prompt for {word}: ostler run {word} "…", or `-` to read it from stdin')
         return word, None
     if not continuing and not default:
-        raise _no_agent(word)
+        raise _no_agent(word, settings)
     return None, word
 
 
-def _no_agent(word: str) -> OstlerError:
-    from ostler.agents import AGENTS, agent_for
+def _no_agent(word: str, settings: "Settings | None") -> OstlerError:
+    from ostler.settings import Settings
+    from ostler.work.known_agents import agents_of, find_agent
 
+    known = settings or Settings()
     if not re.search(r"\s", word):
         try:
-            agent_for(word)
+            find_agent(known, word)
         except OstlerError as error:
             return error
-    agents = ", ".join(AGENTS)
+    agents = ", ".join(agents_of(known))
     return OstlerError(
         "bad_request",
         "no agent was named and there is no default",
@@ -86,20 +93,14 @@ def _no_agent(word: str) -> OstlerError:
     )
 
 
-def read_prompt() -> str:
-    """The prompt on stdin: valid UTF-8, no NUL, not empty."""
-    data = sys.stdin.buffer.read(MAX_PROMPT + 1)
-    if len(data) > MAX_PROMPT:
-        raise OstlerError("bad_request", f"the prompt on stdin is larger than {MAX_PROMPT >> 20} MiB")
-    text = _utf8(data, "the prompt on stdin", "Convert it to UTF-8")
-    if not text.strip():
-        raise OstlerError("bad_request", "the prompt on stdin is empty", 'Say what to do: ostler run claude "…"')
-    return text
+def piped() -> bool:
+    """Whether stdin is something other than a terminal."""
+    return not os.isatty(0)
 
 
 def read_text(path: str, what: str, limit: int = 4 << 20) -> str:
     """A text file that a flag names."""
-    return _utf8(read_file(path, what, limit), f"{what} {path}", "Save it as UTF-8")
+    return utf8(read_file(path, what, limit), f"{what} {path}", "Save it as UTF-8")
 
 
 def read_file(path: str, what: str, limit: int) -> bytes:
@@ -116,19 +117,19 @@ def read_file(path: str, what: str, limit: int) -> bytes:
     return data
 
 
-def _utf8(data: bytes, what: str, hint: str) -> str:
+def utf8(data: bytes, what: str, hint: str) -> str:
+    """The text that the bytes are. Raises bad_request for what is not text."""
+    if b"\0" in data:
+        raise OstlerError("bad_request", f"{what} is not text: byte {data.index(0)} is NUL", hint)
     try:
-        text = data.decode("utf-8")
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise OstlerError("bad_request", f"{what} is not valid UTF-8 (byte {error.start})", hint) from error
-    if "\0" in text:
-        raise OstlerError("bad_request", f"{what} contains a NUL character", "Remove it")
-    return text
 
 
 def servers_of(words: Iterable[str], settings: "Settings") -> "tuple[McpServer, ...] | None":
     """The MCP servers that --mcp names: by the settings, or (a path, or a name in .json) by a file. None: not said."""
-    from ostler.work import servers
+    from ostler.work.turns import mcp_servers as servers
 
     found: list[McpServer] = []
     for word in words:

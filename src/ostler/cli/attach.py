@@ -8,37 +8,40 @@ import click
 from ostler.cli.terminals import complete_terminal
 
 if TYPE_CHECKING:
-    from ostler.cli.client import Client, Ending
-    from ostler.words import Exit, TerminalRow
+    from ostler.cli.client import AttachEnd, Client
+    from ostler.model import Exit, TerminalRow
     from ostler.work import Ostler
 
 DETACH = "ctrl-]"
 
 
 @click.command(short_help="Attach to a terminal: see it, type into it.")
-@click.argument("terminal", metavar="TERMINAL|SESSION", shell_complete=complete_terminal)
+@click.argument("terminal", required=False, metavar="TERMINAL|SESSION", shell_complete=complete_terminal)
 @click.option("--view", is_flag=True, help="Only watch: nothing that is typed is sent.")
 @click.option("--no-take", is_flag=True, help="Type only while nobody else has the keyboard.")
-@click.option("--detach-keys", metavar="KEYS", default=DETACH, show_default=True, help="Keys that leave it.")
-def attach(terminal: str, view: bool, no_take: bool, detach_keys: str) -> int:
-    """Attach this terminal to one of ostler, whichever process it runs in, as many as you like at once.
+@click.option("--detach-keys", metavar="KEYS", default=DETACH, show_default=True, help="Keys that detach.")
+def attach(terminal: str | None, view: bool, no_take: bool, detach_keys: str) -> int:
+    """Attach this terminal to one of ostler's, whichever process runs it. Several can attach at once.
 
-    A session stands for its primary terminal. You get the keyboard, and the terminal the size of
-    yours. Ctrl-] leaves it; the program goes on. Exits with the program's code if it ends before.
+    For a session, that is its primary terminal. You get the keyboard, and the terminal the size of yours.
+    Ctrl-] detaches; the program keeps running. Exits with the program's code if it ends first. Without a
+    name, the only program running in a terminal.
 
     \b
+      ostler attach
       ostler attach t-k3x9
       ostler attach k3 --view
       ostler attach t-k3x9 --detach-keys ctrl-p,ctrl-q
     """
     if view and no_take:
-        raise click.UsageError("--view and --no-take exclude each other")
+        raise click.UsageError("--view and --no-take cannot be used together")
     from ostler.cli.client import DetachKeys
 
     keys = DetachKeys(detach_keys)
+    from ostler.cli.default_session import live_terminal
 
     async def attached(o: "Ostler") -> int:
-        row = found(o, terminal)
+        row = found(o, terminal) if terminal is not None else live_terminal(o)
         return await show(o, row, keys, take="never" if view else "free" if no_take else "always")
 
     from ostler.cli.sessions import with_ostler
@@ -71,14 +74,16 @@ def found(o: "Ostler", key: str) -> "TerminalRow":
 
 async def show(o: "Ostler", row: "TerminalRow", keys: Any, take: Any) -> int:
     from ostler.cli.client import Client
-    from ostler.cli.tty import UserTerminal
+    from ostler.cli.tty import ERASE_BELOW, UserTerminal
 
     viewing = await o.terminals.view(row.id, author(), "view" if take == "never" else "type")
     with UserTerminal() as user:
         client = Client(viewing, user, take=take if row.typing else "never", detach=keys)
         with leaving_by_signal(client):
             ending = await client.run()
-    click.echo(("\r\n" if user.shows else "") + spoken(row, ending), err=True)
+    # What the program goes on to draw is not left half overwritten.
+    below = ERASE_BELOW.decode() if ending.how != "ended" else ""
+    click.echo((f"\r\n{below}" if user.shows else "") + spoken(row, ending), err=True)
     return exit_code(ending)
 
 
@@ -101,14 +106,14 @@ def leaving_by_signal(client: "Client") -> Any:
     import signal
     from contextlib import contextmanager
 
-    from ostler.cli.client import Ending
+    from ostler.cli.client import AttachEnd
 
     @contextmanager
     def leaving() -> Any:
         loop = asyncio.get_running_loop()
         numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
         for number in numbers:
-            loop.add_signal_handler(number, client.leave, Ending("signalled", signal=number))
+            loop.add_signal_handler(number, client.leave, AttachEnd("signalled", signal=number))
         try:
             yield
         finally:
@@ -118,7 +123,7 @@ def leaving_by_signal(client: "Client") -> Any:
     return leaving()
 
 
-def spoken(row: "TerminalRow", ending: "Ending") -> str:
+def spoken(row: "TerminalRow", ending: "AttachEnd") -> str:
     """How it ended, in one line."""
     from ostler.terminal.safe import one_line
 
@@ -137,7 +142,7 @@ def spoken_exit(exit: "Exit | None") -> str:
     import signal
 
     if exit is None:
-        return "nobody saw how"
+        return "exit status unknown"
     if exit.signal is None:
         return f"exit code {exit.code}"
     try:
@@ -146,7 +151,7 @@ def spoken_exit(exit: "Exit | None") -> str:
         return f"signal {exit.signal}"
 
 
-def exit_code(ending: "Ending") -> int:
+def exit_code(ending: "AttachEnd") -> int:
     match ending.how:
         case "detached":
             return 0

@@ -10,31 +10,31 @@ from typing import Literal, NamedTuple
 
 import click
 
-from ostler.cli.tty import CLEAR, RESET, UserTerminal
-from ostler.terminal.outward import Outward
-from ostler.terminal.viewing import (
+from ostler.cli.tty import AFRESH, UserTerminal
+from ostler.model import Exit, Problem
+from ostler.terminal.output_filter import OutputFilter
+from ostler.terminal.viewer_protocol import (
     Ack,
-    AnySaid,
-    AnyTold,
+    AnyTerminalMessage,
+    AnyViewerMessage,
     Gone,
     Hello,
     Leased,
-    Refused,
-    Resize,
+    RefusedMessage,
+    ResizeTerminal,
     Send,
-    Shown,
+    SnapshotMessage,
     Viewing,
     Want,
-    read_told,
-    said,
+    encode_message,
+    read_terminal_message,
 )
-from ostler.words import Exit, Problem
 
 Take = Literal["always", "free", "never"]
 BELL = b"\x07"
 
 
-class Ending(NamedTuple):
+class AttachEnd(NamedTuple):
     """How it was left: by the user's keys, by the program's end, by a signal, or by what went wrong."""
 
     how: Literal["detached", "ended", "signalled", "lost"]
@@ -48,81 +48,81 @@ class Client:
 
     def __init__(self, viewing: Viewing, user: UserTerminal, *, take: Take, detach: "DetachKeys | None" = None) -> None:
         self._viewing, self._user, self._take, self._detach = viewing, user, take, detach
-        self._outward = Outward()
+        self._filter = OutputFilter()
         self._lease: Leased | None = None  # not told yet
         self._early = b""  # keys typed before it was
         self._problem: Problem | None = None
-        self._left: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
+        self._left: asyncio.Future[AttachEnd] = asyncio.get_running_loop().create_future()
         self._blank = True  # nothing was shown yet
 
-    async def run(self) -> Ending:
+    async def run(self) -> AttachEnd:
         """Until the program ends or the user leaves; the viewing is closed then."""
         showing = asyncio.create_task(self._show())
         try:
             with self._typing(), self._resizing():
                 if self._take == "always":
-                    self._say(Want(action="take"))
+                    self._send(Want(action="take"))
                 await asyncio.wait((showing, self._left), return_when=asyncio.FIRST_COMPLETED)
             return self._left.result() if self._left.done() else showing.result()
         finally:
             showing.cancel()
             await asyncio.gather(showing, return_exceptions=True)
             if self._lease is not None and self._lease.yours:
-                self._say(Want(action="release"))
+                self._send(Want(action="release"))
             await self._viewing.close()
 
-    def leave(self, ending: Ending) -> None:
+    def leave(self, ending: AttachEnd) -> None:
         """Ends it from outside; the first reason stands."""
         if not self._left.done():
             self._left.set_result(ending)
 
     # -- showing -------------------------------------------------------------------------------------------
 
-    async def _show(self) -> Ending:
+    async def _show(self) -> AttachEnd:
         try:
             async with aclosing(self._viewing.frames()) as frames:  # type: ignore[type-var]
                 async for frame in frames:
-                    told = read_told(frame)
+                    told = read_terminal_message(frame)
                     if isinstance(told, Gone):
                         return self._over(told)
                     await self._shown(told)
         except OSError as error:  # the user's terminal has gone
-            return Ending("lost", problem=Problem(kind="crashed", message=str(error)))
-        return Ending("lost", problem=self._problem)
+            return AttachEnd("lost", problem=Problem(kind="crashed", message=str(error)))
+        return AttachEnd("lost", problem=self._problem)
 
-    async def _shown(self, told: AnyTold | tuple[int, bytes]) -> None:
+    async def _shown(self, told: AnyTerminalMessage | tuple[int, bytes]) -> None:
         match told:
             case (int() as offset, bytes() as data):
                 await self._begin()
-                await self._user.write(self._outward.feed(data) if self._user.shows else data)
-                self._say(Ack(offset=offset + len(data)))
+                await self._user.write(self._filter.feed(data) if self._user.shows else data)
+                self._send(Ack(offset=offset + len(data)))
             case Hello(resumed=True):
                 await self._begin()
-            case Shown():
+            case SnapshotMessage():
                 await self._draw(told)
-                self._say(Ack(offset=told.offset))
+                self._send(Ack(offset=told.offset))
             case Leased():
                 self._leased(told)
-            case Refused(problem=problem):
+            case RefusedMessage(problem=problem):
                 self._problem = problem
                 if problem.kind in ("denied", "too_many"):
                     await self._user.write(BELL if self._user.shows else b"")
 
-    async def _draw(self, shown: Shown) -> None:
+    async def _draw(self, shown: SnapshotMessage) -> None:
         """From an empty screen. What the user had there before is not lost."""
         await self._begin()
-        self._outward = Outward()
-        before = RESET + CLEAR if self._user.shows else b""
-        await self._user.write(before + self._outward.feed(shown.vt.encode()))
+        self._filter = OutputFilter()
+        before = AFRESH if self._user.shows else b""
+        await self._user.write(before + self._filter.feed(shown.vt.encode()))
 
     async def _begin(self) -> None:
         if self._blank:
             self._blank = False
             await self._user.make_room()
 
-    def _over(self, gone: Gone) -> Ending:
+    def _over(self, gone: Gone) -> AttachEnd:
         lost = gone.exit is None and self._problem is not None and self._problem.kind == "crashed"
-        return Ending("lost" if lost else "ended", exit=gone.exit, problem=self._problem)
+        return AttachEnd("lost" if lost else "ended", exit=gone.exit, problem=self._problem)
 
     # -- typing --------------------------------------------------------------------------------------------
 
@@ -147,19 +147,19 @@ class Client:
         left = not data
         if self._detach is not None:
             data, left = self._detach.feed(data)
-        self._send(data)
+        self._type(data)
         if left:
-            self.leave(Ending("detached"))
+            self.leave(AttachEnd("detached"))
 
-    def _send(self, data: bytes) -> None:
+    def _type(self, data: bytes) -> None:
         if not data or self._take == "never":
             return
         if self._lease is None:
             self._early += data
             return
         if not self._lease.yours and (self._take == "always" or self._lease.holder is None):
-            self._say(Want(action="take"))
-        self._say(Send(data=data))
+            self._send(Want(action="take"))
+        self._send(Send(data=data))
 
     def _leased(self, lease: Leased) -> None:
         gained = lease.yours and not (self._lease is not None and self._lease.yours)
@@ -167,16 +167,16 @@ class Client:
         if gained:
             self._fit()
         early, self._early = self._early, b""
-        self._send(early)
+        self._type(early)
 
     def _fit(self) -> None:
         """The terminal gets the size of the user's."""
         size, lease = self._user.size, self._lease
         if self._user.shows and self._take != "never" and lease is not None and (lease.yours or lease.holder is None):
-            self._say(Resize(cols=size.cols, rows=size.rows))
+            self._send(ResizeTerminal(cols=size.cols, rows=size.rows))
 
-    def _say(self, message: AnySaid) -> None:
-        self._viewing.hear(said(message))
+    def _send(self, message: AnyViewerMessage) -> None:
+        self._viewing.receive(encode_message(message))
 
     @contextmanager
     def _resizing(self) -> Iterator[None]:

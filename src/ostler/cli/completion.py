@@ -3,7 +3,7 @@
 import click
 
 
-@click.command(short_help="Print the completion script of a shell.")
+@click.command(short_help="Print the completion script for a shell.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print the script that makes SHELL complete commands, flags, agents and sessions.

@@ -6,17 +6,18 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from ostler.cli.attach import author
-from ostler.cli.client import Client, Ending
+from ostler.cli.client import AttachEnd, Client
 from ostler.cli.live import json_text, print_lines
 from ostler.cli.tty import UserTerminal
-from ostler.words import AnyEvent, Envelope, TerminalOpened
+from ostler.cli.turns import Events
+from ostler.model import AnyEvent, Envelope, TerminalOpened
+from ostler.render.lines import ending
 from ostler.work import Ostler
-from ostler.work.lines import ending
-from ostler.work.turn_terminal import diff_of
+from ostler.work.terminals.turn_terminal import diff_of
 
 
 class TerminalView:
-    """A `View` of a turn that has a terminal: begins to show it when that is opened, ends with the envelope.
+    """A `TurnDisplay` of a turn that has a terminal: begins to show it when that is opened, ends with the envelope.
 
     Without a terminal of the user's own the output is written as it is, and nothing is typed.
     """
@@ -24,7 +25,7 @@ class TerminalView:
     def __init__(self, o: Ostler, *, json: bool, quiet: bool) -> None:
         self._o, self._json, self._quiet = o, json, quiet
         self._user = UserTerminal()
-        self._showing: asyncio.Task[Ending] | None = None
+        self._showing: asyncio.Task[AttachEnd] | None = None
 
     def begin(self, agent: str) -> None:
         pass
@@ -33,7 +34,7 @@ class TerminalView:
         if isinstance(event, TerminalOpened) and (self._user.shows or not self._json):
             self._showing = asyncio.create_task(self._attach(event.terminal))
 
-    async def shown(self, events: AsyncGenerator[AnyEvent, None]) -> AsyncGenerator[AnyEvent, None]:
+    async def shown(self, events: Events) -> AsyncGenerator[AnyEvent, None]:
         """The same events; after the last one everything has been shown."""
         try:
             async with aclosing(events):
@@ -57,7 +58,7 @@ class TerminalView:
     def stop(self) -> None:
         self._user.restore()
 
-    async def _attach(self, terminal: str) -> Ending:
+    async def _attach(self, terminal: str) -> AttachEnd:
         viewing = await self._o.terminals.view(terminal, author(), "type", offset=0)
         with self._user:
             how = await Client(viewing, self._user, take="always").run()

@@ -7,27 +7,27 @@ import click
 from ostler.cli.up import user
 
 if TYPE_CHECKING:
-    from ostler.server.people import People
-    from ostler.terminal.viewing import Rights
+    from ostler.server.auth import Authenticator
+    from ostler.terminal.viewer_protocol import Rights
 
 
-@click.command(short_help="Make a login link or a token for the server.")
+@click.command(short_help="Create a login link or a token for the server.")
 @click.option("--rights", type=click.Choice(["view", "type", "admin"]), default="admin", help="What it allows.")
-@click.option("-n", "--name", metavar="NAME", help="Whose it is (default: you).")
+@click.option("-n", "--name", metavar="NAME", help="Who it is for (default: you).")
 @click.option("--bearer", is_flag=True, help="A token for a program instead of a link.")
 @click.option(
     "--days",
     type=click.FloatRange(0, 3650, min_open=True),
     metavar="DAYS",
-    help="How long a token is good (default: 30).",
+    help="How long a token is valid (default: 30).",
 )
-@click.option("--revoke-all", is_flag=True, help="Make every link, login and token void first.")
+@click.option("--revoke-all", is_flag=True, help="Revoke every link, login and token first.")
 @click.option("--json", is_flag=True, help="Print it as JSON.")
 def link(**options: Any) -> None:
-    """Make a new link to the page: good once, within an hour. Or a token for a program.
+    """Create a link to the page, valid once and for an hour, or a token for a program.
 
-    `view` watches everything; `type` also starts turns and types into terminals, which is to run
-    programs as you; `admin` also removes sessions and makes links.
+    `view` can watch everything; `type` can also start turns and type into terminals, which means running
+    programs as you; `admin` can also remove sessions and create links.
 
     \b
       ostler link
@@ -36,7 +36,7 @@ def link(**options: Any) -> None:
       ostler link --revoke-all
     """
     from ostler.cli.turns import settings_for
-    from ostler.server.people import People
+    from ostler.server.auth import Authenticator
 
     if options["days"] is not None and not options["bearer"]:
         raise click.UsageError("--days is for a token: add --bearer")
@@ -44,30 +44,30 @@ def link(**options: Any) -> None:
         raise click.UsageError("--days needs a number")
     home = settings_for(None).home
     _with_folder(home)
-    people = People(home)
+    auth = Authenticator(home)
     if options["revoke_all"]:
-        people.forget_everybody()
+        auth.revoke_all()
     name = options["name"] or user()
     if options["bearer"]:
         seconds = (options["days"] or 30.0) * 86400
-        _print_one(options, "token", people.sign("bearer", options["rights"], name, seconds))
+        _print_one(options, "token", auth.sign("bearer", options["rights"], name, seconds))
     else:
-        _print_link(options, people, name, home)
+        _print_link(options, auth, name, home)
 
 
-def _print_link(options: dict[str, Any], people: "People", name: str, home: str) -> None:
+def _print_link(options: dict[str, Any], auth: "Authenticator", name: str, home: str) -> None:
     from ostler.errors import OstlerError
+    from ostler.server.auth import LINK_SECONDS
     from ostler.server.lock import who_serves
-    from ostler.server.people import LINK_SECONDS
 
     serves = who_serves(home)
     if serves is None or not serves.url:
         if options["revoke_all"]:
-            click.echo("all links, logins and tokens are void")
+            click.echo("all links, logins and tokens are revoked")
             return
-        raise OstlerError("not_found", "no server runs here", "Start it: ostler up")
+        raise OstlerError("not_found", "no server is running here", "Start it: ostler up")
     rights: Rights = options["rights"]
-    _print_one(options, "link", f"{serves.url}/#t={people.sign('link', rights, name, LINK_SECONDS)}")
+    _print_one(options, "link", f"{serves.url}/#t={auth.sign('link', rights, name, LINK_SECONDS)}")
 
 
 def _print_one(options: dict[str, Any], what: str, value: str) -> None:

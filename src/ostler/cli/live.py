@@ -1,26 +1,32 @@
 """Views of a turn: live in a terminal, plain lines, NDJSON events, the envelope alone, the answer alone."""
 
 import os
-import shutil
 import sys
-import time
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 import msgspec
 
+from ostler import clock
+from ostler.model import EVENT_ENCODER, AnyEvent, Envelope, Notice, Problem
+from ostler.render.lines import DIM, MARKDOWN, WARN, Line, ending, plain, spoken_duration
+from ostler.render.region import Foot
+from ostler.render.turn_renderer import TurnRenderer
 from ostler.terminal.safe import one_line, safe
-from ostler.words import EVENT_ENCODER, AnyEvent, Envelope
-from ostler.work.lines import DIM, WARN, Line, Story, ending, plain, spoken_duration, tool_words
-from ostler.work.turn_terminal import diff_of
+from ostler.work.terminals.turn_terminal import diff_of
+from ostler.work.turns.tool_times import ToolTimes
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
+    FootMaker = Callable[[Console, Callable[[], RenderableType]], "AnyFoot"]
+
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+SHOWN_BEFORE: set[str] = set()  # notices on settings that this process has printed already
 
 
-class View(Protocol):
+class TurnDisplay(Protocol):
     """Somewhere a turn is shown. `stop` may come at any time and leaves the terminal in order."""
 
     def begin(self, agent: str) -> None: ...
@@ -29,20 +35,26 @@ class View(Protocol):
     def stop(self) -> None: ...
 
 
+def already_shown(event: AnyEvent) -> bool:
+    """Whether the person at this terminal has read it before the turn began."""
+    return isinstance(event, Notice) and event.code == "settings" and event.text in SHOWN_BEFORE
+
+
 class PlainView:
     """Lines without control characters, as they become whole: for pipes and logs."""
 
-    def __init__(self, out: TextIO, story: Story, *, talking: bool = False) -> None:
-        self.out, self.story, self.talking = out, story, talking
+    def __init__(self, out: TextIO, renderer: TurnRenderer, *, talking: bool = False) -> None:
+        self.out, self.renderer, self.talking = out, renderer, talking
 
     def begin(self, agent: str) -> None:
         pass
 
     def show(self, event: AnyEvent) -> None:
-        self._print(self.story.feed(event))
+        if not already_shown(event):
+            self._print(self.renderer.feed(event))
 
     def end(self, envelope: Envelope) -> None:
-        self._print([*self.story.flush(), [], *_last_lines(envelope, self.talking)])
+        self._print([*self.renderer.flush(), [], *_last_lines(envelope, self.talking)])
 
     def stop(self) -> None:
         pass
@@ -53,78 +65,83 @@ class PlainView:
             self.out.flush()
 
 
+class AnyFoot(Protocol):
+    """Rows that are drawn anew below those that are printed."""
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def print(self, renderables: "Iterable[RenderableType]") -> None: ...
+
+
 class LiveView:
     """A terminal: finished lines scroll by, below them the line being written and what goes on."""
 
     def __init__(
-        self, console: "Console", story: Story, *, scroll: bool = True, hint: str = "", talking: bool = False
+        self,
+        console: "Console",
+        renderer: TurnRenderer,
+        *,
+        scroll: bool = True,
+        hint: str = "",
+        talking: bool = False,
+        foot: "FootMaker" = Foot,
     ) -> None:
-        from rich.live import Live
-
-        self.console, self.story, self.scroll, self.talking = console, story, scroll, talking
+        self.console, self.renderer, self.scroll, self.talking = console, renderer, scroll, talking
         self.agent, self.hint = "", hint or "ctrl-c cancels"
-        self._since = time.monotonic()
-        self._tools_since: dict[str, float] = {}
-        self._live = Live(
-            console=console,
-            get_renderable=self.region,
-            refresh_per_second=12,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
+        self._since = clock.monotonic()
+        self._times = ToolTimes()
+        self._foot = foot(console, self.region)
 
     def begin(self, agent: str) -> None:
         self.agent = agent
-        self._live.start()
+        self._foot.start()
 
     def show(self, event: AnyEvent) -> None:
-        lines = self.story.feed(event)
-        now = time.monotonic()
-        self._tools_since = {id: self._tools_since.get(id, now) for id in self.story.tools}
+        lines = [] if already_shown(event) else self.renderer.feed(event)
+        self._times.took(event, clock.monotonic())
         if self.scroll:
             self._print(lines)
 
     def end(self, envelope: Envelope) -> None:
         self.stop()
         if self.scroll:
-            self._print([*self.story.flush(), [], *_last_lines(envelope, self.talking)])
+            self._print([*self.renderer.flush(), [], *_last_lines(envelope, self.talking)])
 
     def stop(self) -> None:
-        self._live.stop()
+        self._foot.stop()
 
     def go_on(self) -> None:
         """After a `stop` in the middle of a turn."""
-        self._live.start()
+        self._foot.start()
 
     def region(self) -> "RenderableType":
         """What stands below the finished lines just now."""
         from rich.console import Group
 
-        rows: list[Line] = []
-        if self.scroll and self.story.partial:
-            rows += [[], [(safe(self.story.partial), "")]] if self.story.begins_block("text") else []
-            rows = rows or [[(safe(self.story.partial), "")]]
-        now = time.monotonic()
-        frame = FRAMES[int(now * 12) % len(FRAMES)]
-        tools = list(self.story.tools.values())[-6:]
-        for tool in tools:
-            since = spoken_duration(now - self._tools_since.get(tool.id, now))
-            rows.append([("  ", ""), (f"{frame} ", "cyan"), *tool_words(tool), (f"  {since}", DIM)])
-        rows += [[], [(f"{frame} ", "cyan"), *self._status(now)]]
-        return Group(*(styled(row, no_wrap=len(rows) - i <= 2 + len(tools)) for i, row in enumerate(rows)))
+        rows: list[RenderableType] = []
+        if self.scroll and self.renderer.partial:
+            rows += [styled([])] if self.renderer.begins_block("text") else []
+            rows.append(prose(self.renderer.partial, max(3, self.console.height - 10)))
+        now = clock.monotonic()
+        mark = (f"{FRAMES[int(now * 12) % len(FRAMES)]} ", "cyan")
+        for tool in list(self.renderer.tools.values())[-6:]:
+            end = f"  {spoken_duration(self._times.seconds(tool.id, now))}"
+            rows.append(
+                styled([("  ", ""), mark, *self.renderer.tool_words(tool, 4 + len(end)), (end, DIM)], no_wrap=True)
+            )
+        return Group(*rows, styled([]), styled([mark, *self._status(now)], no_wrap=True))
 
     def _status(self, now: float) -> Line:
-        doing = f"starting {self.agent}" if self.story.activity == "starting" else self.story.activity
-        if self.story.step:
-            doing += f": {self.story.step}"
-        words = (spoken_duration(now - self._since), self.story.usage, self.hint)
-        style = WARN if self.story.activity in ("waiting", "asking") else ""
+        doing = f"starting {self.agent}" if self.renderer.activity == "starting" else self.renderer.activity
+        if self.renderer.step:
+            doing += f": {self.renderer.step}"
+        words = (spoken_duration(now - self._since), self.renderer.usage, self.hint)
+        style = WARN if self.renderer.activity in ("waiting", "asking") else ""
         return [(doing, style), (" · " + " · ".join(filter(None, words)), DIM)]
 
     def _print(self, lines: list[Line]) -> None:
-        for line in lines:
-            self.console.print(styled(line))
+        if lines:
+            self._foot.print(drawn(line) for line in lines)
 
 
 def _last_lines(envelope: Envelope, talking: bool) -> list[Line]:
@@ -156,7 +173,7 @@ class EventsView:
 class ResultView:
     """The result alone on stdout: the envelope as JSON, or the answer; progress beside it if there is a place."""
 
-    def __init__(self, out: TextIO, *, envelope: bool, progress: View | None = None) -> None:
+    def __init__(self, out: TextIO, *, envelope: bool, progress: TurnDisplay | None = None) -> None:
         self.out, self.envelope, self.progress = out, envelope, progress
 
     def begin(self, agent: str) -> None:
@@ -172,18 +189,29 @@ class ResultView:
         if self.envelope:
             self.out.write(json_text(envelope))
         else:
-            self.out.write(safe(envelope.text) if self.out.isatty() else envelope.text)
-            if envelope.text and not envelope.text.endswith("\n"):
-                self.out.write("\n")
+            self._answer(envelope)
             if envelope.error is not None:
-                error = envelope.error
-                said = f"{error.message}. {error.hint}" if error.hint else error.message
-                print(f"ostler: {one_line(said, 2000)}", file=sys.stderr)
+                complain_of(envelope.error)
         self.out.flush()
 
     def stop(self) -> None:
         if self.progress:
             self.progress.stop()
+
+    def _answer(self, envelope: Envelope) -> None:
+        """The value that was checked where there is one: what an agent says around it is no part of it."""
+        if envelope.structured is not None:
+            self.out.write(json_text(envelope.structured))
+            return
+        self.out.write(safe(envelope.text) if self.out.isatty() else envelope.text)
+        if envelope.text and not envelope.text.endswith("\n"):
+            self.out.write("\n")
+
+
+def complain_of(error: Problem) -> None:
+    """What went wrong with a turn, in one line on stderr."""
+    said = f"{error.message}. {error.hint}" if error.hint else error.message
+    print(f"ostler: {one_line(said, 2000)}", file=sys.stderr)
 
 
 def choose_view(
@@ -194,8 +222,7 @@ def choose_view(
     verbose: bool = False,
     access: str = "",
     hint: str = "",
-    talking: bool = False,
-) -> View:
+) -> TurnDisplay:
     """The view that the flags and the terminal ask for."""
     home = os.path.expanduser("~")
     if events:
@@ -203,23 +230,64 @@ def choose_view(
     if json or quiet:
         progress = None
         if sys.stderr.isatty() and not quiet and not _dumb():
-            progress = LiveView(_console(sys.stderr), Story(access=access, home=home), scroll=False)
+            progress = LiveView(console_on(sys.stderr), TurnRenderer(access=access, home=home), scroll=False)
         return ResultView(sys.stdout, envelope=json, progress=progress)
-    if sys.stdout.isatty() and not _dumb():
-        width = max(20, shutil.get_terminal_size().columns - 1)
-        story = Story(access=access, home=home, verbose=verbose, width=width)
-        return LiveView(_console(sys.stdout), story, hint=hint, talking=talking)
-    return PlainView(sys.stdout, Story(access=access, home=home, verbose=verbose), talking=talking)
+    return story_view(access, verbose=verbose, hint=hint)
 
 
-def _console(out: TextIO) -> "Console":
+def story_view(
+    access: str,
+    *,
+    verbose: bool = False,
+    hint: str = "",
+    talking: bool = False,
+    header: str = "",
+    console: "Console | None" = None,
+    foot: "FootMaker" = Foot,
+) -> "LiveView | PlainView":
+    """A turn as it is told to people: live where stdout is a terminal, else in plain lines."""
+    width = drawing_width()
+    renderer = TurnRenderer(
+        access=access,
+        home=os.path.expanduser("~"),
+        verbose=verbose,
+        width=width,
+        markdown=width is not None,
+        header=header,
+    )
+    if width is None:
+        return PlainView(sys.stdout, renderer, talking=talking)
+    return LiveView(console or console_on(sys.stdout), renderer, hint=hint, talking=talking, foot=foot)
+
+
+def console_on(out: TextIO) -> "Console":
     from rich.console import Console
 
     return Console(file=out, highlight=False, markup=False, emoji=False)
 
 
+def drawing_width() -> int | None:
+    """The cells of a row where stdout is a terminal that can do more than print; else None."""
+    if not sys.stdout.isatty() or _dumb():
+        return None
+    from shutil import get_terminal_size
+
+    return max(20, get_terminal_size().columns - 1)
+
+
 def _dumb() -> bool:
     return os.environ.get("TERM", "dumb") in ("dumb", "")
+
+
+def drawn(line: Line) -> "RenderableType":
+    """A finished line or block of text, as rich draws it."""
+    return prose(line[0][0]) if line and line[0][1] == MARKDOWN else styled(line)
+
+
+def prose(source: str, last_rows: int | None = None) -> "RenderableType":
+    from ostler.render.markdown import MarkdownBlock
+
+    return MarkdownBlock(source, last_rows)
 
 
 def styled(line: Line, no_wrap: bool = False) -> "Text":
@@ -234,10 +302,10 @@ def styled(line: Line, no_wrap: bool = False) -> "Text":
 
 def print_lines(lines: list[Line]) -> None:
     """Finished lines on stdout, in colour where it is a terminal."""
-    if sys.stdout.isatty() and not _dumb():
-        console = _console(sys.stdout)
+    if drawing_width():
+        console = console_on(sys.stdout)
         for line in lines:
-            console.print(styled(line))
+            console.print(drawn(line))
     else:
         for line in lines:
             print(plain(line).rstrip())

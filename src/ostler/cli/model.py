@@ -15,7 +15,7 @@ SCENARIOS = (
 
 @click.command(short_help="Serve a scripted model on this machine, for tests.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1 (default: a free one).")
-@click.option("--scenario", default="text", metavar="NAME", help="How it answers (default: text); see below.")
+@click.option("--scenario", default="text", metavar="NAME", help="How it answers (default: text); see above.")
 @click.option("--log", metavar="FILE", help="Append every request to this file, as JSON lines.")
 def model(port: int, scenario: str, log: str | None) -> None:
     """Serve a scripted model until Ctrl-C: Anthropic Messages, OpenAI Responses and Chat, Gemini.
@@ -34,10 +34,10 @@ def model(port: int, scenario: str, log: str | None) -> None:
 
     if scenario.partition(":")[0] not in SCENARIOS:
         raise click.UsageError(f"there is no scenario {scenario!r}. Known: {', '.join(SCENARIOS)}")
-    serve(port=port, scenario=scenario, log=log, ready=_say)
+    serve(port=port, scenario=scenario, log=log, ready=_print_how_to_connect)
 
 
-def _say(server: "ScriptedModel") -> None:
+def _print_how_to_connect(server: "ScriptedModel") -> None:
     click.echo(f"listening on {server.url}")
     for name, value in server.environment.items():
         click.echo(f"export {name}={value}")

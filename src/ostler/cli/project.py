@@ -1,51 +1,93 @@
 """`ostler trust` and `ostler init`."""
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+if TYPE_CHECKING:
+    from ostler.agents import Agent
+    from ostler.settings import Settings
+    from ostler.work.project_config import ProjectConfig
 
-@click.command(short_help="Let a project file run programs and widen access.")
+
+@click.command(short_help="Let a folder's settings run programs and widen access.")
 @click.argument("path", default=".", type=click.Path(exists=True))
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 def trust(path: str, yes: bool) -> int:
-    """Let the ostler.toml of a project count in full: commands, access, variables, store.
+    """Trust a folder: its ostler.toml in full, and the settings, hooks, plugins and MCP servers in it for agents.
 
-    PATH is the file or a folder of the project (default: here). The trust is for the file as it is
-    now: a change asks for it again.
+    PATH is a folder of the project, or its ostler.toml (default: here). You trust what is there now; if it
+    changes, you are asked again.
 
     \b
       ostler trust
-      ostler trust ~/project/ostler.toml
+      ostler trust ~/project
     """
-    from ostler.errors import OstlerError
-    from ostler.settings import digest, find_project_file, load_settings, record_trust, trust_file, user_file
+    from ostler.settings import digest, load_settings, record_trust, trust_file
     from ostler.terminal.safe import one_line
+    from ostler.work.project_config import remember_answer
 
-    notices: list[str] = []
     folder = path if os.path.isdir(path) else os.path.dirname(os.path.realpath(path))
-    file, data = find_project_file(folder, notices)
-    if data is None:
-        raise OstlerError(
-            "not_found", "".join(notices) or f"no ostler.toml in {os.path.realpath(path)}", "Write one: ostler init"
-        )
-    if os.path.realpath(file) == os.path.realpath(user_file(os.environ)):
-        raise OstlerError("bad_request", f"{file} is your own file and needs no trust")
-    load_settings(folder=folder, environ=os.environ, trust=lambda *_: True)  # a broken file is told now
-    widening = _widening(file, data)
-    if not widening:
-        click.echo(f"{one_line(file)} asks for nothing that needs trust")
-    else:
-        click.echo(f"{one_line(file)} would set:")
-        for line in widening:
-            click.echo(f"  {line}")
-        if not yes and not click.confirm("Trust it?"):
-            click.echo("not trusted")
-            return 1
-    record_trust(trust_file(os.environ), file, digest(data))
+    # A broken file is told now.
+    settings = load_settings(folder=folder, environ=os.environ, trust=lambda *_: True).settings
+    found = _project_config(folder, settings)
+    file, data = _project_file(path, folder, needed=not found)
+    widening = _show_file(file, data) if data is not None else False
+    for agent, config in found:
+        click.echo(f"{one_line(os.path.realpath(folder))} has settings for {agent.name}: {_described(config)}")
+    if (widening or found) and not yes and not click.confirm("Trust it?"):
+        click.echo("not trusted")
+        return 1
+    if data is not None:
+        record_trust(trust_file(os.environ), file, digest(data))
+    for agent, config in found:
+        remember_answer(config, agent, trust_file(os.environ), True)
     click.echo("trusted")
     return 0
+
+
+def _project_file(path: str, folder: str, needed: bool) -> tuple[str, bytes | None]:
+    """The project's file and its content. Raises not_found where there is none that could be trusted, nor else."""
+    from ostler.errors import OstlerError
+    from ostler.settings import find_project_file, user_file
+
+    notices: list[str] = []
+    file, data = find_project_file(folder, notices)
+    if data is None and needed:
+        what = "".join(notices) or f"no ostler.toml in {os.path.realpath(path)}, nor anything that an agent would take"
+        raise OstlerError("not_found", what, "Write one: ostler init")
+    if data is not None and os.path.realpath(file) == os.path.realpath(user_file(os.environ)):
+        raise OstlerError("bad_request", f"{file} is your own file and needs no trust")
+    return file, data
+
+
+def _show_file(file: str, data: bytes) -> bool:
+    """Shows what the project's file would set; whether it needs trust."""
+    from ostler.terminal.safe import one_line
+
+    widening = _widening(file, data)
+    asks = "would set:" if widening else "asks for nothing that needs trust"
+    click.echo("\n".join((f"{one_line(file)} {asks}", *(f"  {line}" for line in widening))))
+    return bool(widening)
+
+
+def _project_config(folder: str, settings: "Settings") -> "list[tuple[Agent, ProjectConfig]]":
+    """What the folder holds for each agent that finds something."""
+    from ostler.settings import recorded_answers, trust_file
+    from ostler.work.known_agents import agents_of
+    from ostler.work.project_config import read_project_config
+
+    answers, home = recorded_answers(trust_file(os.environ)), os.path.expanduser("~")
+    found = [(agent, read_project_config(folder, agent, home, answers)) for agent in agents_of(settings).values()]
+    return [(agent, config) for agent, config in found if config.places]
+
+
+def _described(config: "ProjectConfig") -> str:
+    from ostler.terminal.safe import one_line
+
+    problem = next((f". It cannot be trusted: {place.problem}" for place in config.places if place.problem), "")
+    return one_line(config.described() + problem, 2000)
 
 
 def _widening(file: str, data: bytes) -> list[str]:
@@ -81,5 +123,5 @@ def init(folder: str) -> None:
         with open(path, "x", encoding="utf-8") as file:
             file.write(template())
     except FileExistsError as error:
-        raise OstlerError("exists", f"{path} is there already", "Edit it, or remove it first") from error
+        raise OstlerError("exists", f"{path} already exists", "Edit it, or remove it first") from error
     click.echo(f"wrote {path}")

@@ -2,42 +2,40 @@
 
 import contextlib
 import os
-import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ostler.access import ACCESS_ORDER
 from ostler.cli import complain
 from ostler.cli.asking import (
     dollars,
     duration,
-    environment_of,
-    read_prompt,
-    read_text,
+    piped,
     refuse_together,
     servers_of,
     who_and_prompt,
 )
+from ostler.cli.turn_flags import attached, check_turn_flags, system_of, turn_flags, turn_options
 from ostler.errors import OstlerError
 
 if TYPE_CHECKING:
-    from ostler.cli.live import View
+    from ostler.cli.ask_view import AskingView, Questioner
+    from ostler.cli.live import TurnDisplay
+    from ostler.model import Limits, Waiting
     from ostler.settings import Settings
     from ostler.testing.cassettes import Recorder
-    from ostler.words import Limits
     from ostler.work import LiveSession, Ostler
-    from ostler.work.asks import Answer
+    from ostler.work.dialogs.asks import AskAnswer
 
 _FOLDER = click.Path(file_okay=True, dir_okay=True)
 
 
 def _complete_who(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from ostler.agents import AGENTS
-    from ostler.settings import load_settings
+    from ostler.cli.agents import known_names
 
-    profiles = load_settings(folder=".", environ=os.environ).settings.profiles
-    return [name for name in (*AGENTS, *profiles) if name.startswith(incomplete)] if not ctx.params.get("words") else []
+    return [name for name in known_names() if name.startswith(incomplete)] if not ctx.params.get("words") else []
 
 
 def _complete_session(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -58,24 +56,38 @@ def _complete_session(ctx: click.Context, param: click.Parameter, incomplete: st
 )
 @click.option("-c", "--continue", "resume", is_flag=True, help="Continue the last session in this folder.")
 @click.option("-n", "--name", metavar="NAME", help="Give the new session a name.")
-@click.option("--agent-session", metavar="ID", help="Go on with a conversation that the agent's CLI keeps.")
+@click.option("--agent-session", metavar="ID", help="Continue a conversation that the agent's CLI keeps.")
 @click.option("-m", "--model", metavar="MODEL", help="The model, by the agent's own name for it.")
-@click.option("-a", "--access", type=click.Choice(["read", "write", "full"]), help="What it may do (default: read).")
-@click.option("--system", metavar="TEXT", help="A system prompt.")
-@click.option("--system-file", metavar="FILE", help="A system prompt from a file.")
-@click.option("--attach", multiple=True, metavar="FILE", help="Give it a file or image. May be repeated.")
+@click.option("-a", "--access", type=click.Choice(ACCESS_ORDER), help="What it may do (default: read).")
+@turn_flags
+@click.option("--attach", multiple=True, metavar="[TYPE:]FILE", help="Give it a file or image. May be repeated.")
 @click.option("--schema", metavar="FILE", help="The answer must match this JSON schema.")
-@click.option("--allow-tool", multiple=True, metavar="TOOL", help="Allow only these tools. May be repeated.")
-@click.option("--deny-tool", multiple=True, metavar="TOOL", help="Deny this tool. May be repeated.")
-@click.option("--env", multiple=True, metavar="NAME[=VALUE]", help="Give it a variable. May be repeated.")
 @click.option("--mcp", multiple=True, metavar="NAME|FILE", help="Give it an MCP server. May be repeated.")
 @click.option("--timeout", callback=duration, metavar="TIME", help="End the turn after this time: 90, 5m, 1h.")
-@click.option("--idle-timeout", callback=duration, metavar="TIME", help="End it after this long a silence.")
-@click.option("--max-cost", callback=dollars, metavar="DOLLARS", help="End it when it has cost more than this.")
-@click.option("--fallback", multiple=True, metavar="AGENT", help="Who takes over if the agent cannot start.")
+@click.option("--idle-timeout", callback=duration, metavar="TIME", help="End it after this long without output.")
+@click.option("--max-cost", callback=dollars, metavar="DOLLARS", help="End it once it has cost more than this.")
+@click.option("--command", is_flag=True, help="The prompt is a slash command of the agent, not text.")
 @click.option("--mode", metavar="MODE", help="A mode of the agent's own, with --dialog: plan, …")
-@click.option("--dialog/--no-dialog", help="In a dialog: it asks before it acts, here or wherever you answer.")
+@click.option(
+    "--dialog/--no-dialog",
+    default=None,
+    help="Run it in a dialog: it asks before it acts, and you answer here or elsewhere.",
+)
+@click.option(
+    "--visible", is_flag=True, help="Run its own command in a terminal that you can watch: ostler attach, or the page."
+)
+@click.option(
+    "--transport",
+    type=click.Choice(("pipe", "dialog", "visible", "pty", "tmux")),
+    help="How: a process of its own, a dialog, visibly, its own screen in a terminal (pty) or in a pane (tmux).",
+)
+@click.option("--no-stdin", is_flag=True, help="Ignore stdin, even if something is piped in.")
 @click.option("--wait", is_flag=True, help="If the session is busy, wait for it.")
+@click.option(
+    "--wait-for",
+    type=click.Choice(["ended", "forwarded"]),
+    help="Wait for the end, or also until the backend has the result.",
+)
 @click.option("--record", metavar="FILE", help="Record the agent's output, to be replayed by `script`.")
 @click.option("--events", is_flag=True, help="Print each event as a line of JSON.")
 @click.option("--json", is_flag=True, help="Print the result alone, as JSON.")
@@ -84,28 +96,26 @@ def _complete_session(ctx: click.Context, param: click.Parameter, incomplete: st
 def run(**options: Any) -> int:
     """Run one turn with a coding agent, and show it live.
 
-    The prompt is literal text; `-` reads it from stdin. Without an agent, the setting default_agent is
-    taken, or the session's own.
+    The prompt is literal text. Text that is piped in is added to it, or is the prompt where none
+    is given (or `-`). Without an agent, it is the setting default_agent, or the session's own.
 
     \b
       ostler run claude "fix the failing test" --access write
-      git diff | ostler run gemini - --json
+      git log -20 | ostler run gemini "summarize this" --json
       ostler run --session k3 "and now the docs"
     """
     import asyncio
 
     _check(options)
-    from ostler.agents import agent_for
     from ostler.cli.turns import settings_for
+    from ostler.work.sessions.choice import choose
 
     settings = settings_for(options["folder"])
     who, prompt = _who_and_prompt(settings, options)
-    if prompt is None:
-        prompt = read_prompt()
     turn = _turn_options(options)
-    turn["mcp"] = servers_of(options["mcp"], settings)
-    for name in options["fallback"]:
-        agent_for(name, settings.models)  # raises not_found now, not when it is needed
+    if who is not None:
+        choose(settings, who)  # raises not_found now, not after a long wait for stdin
+    prompt = _with_stdin(prompt, turn, options)
     return asyncio.run(_run(settings, who, prompt, turn, options))
 
 
@@ -121,13 +131,14 @@ def _check(options: dict[str, Any]) -> None:
         ("--quiet", "--verbose"),
         ("--json", "--verbose"),
         ("--events", "--verbose"),
-        ("--system", "--system-file"),
-        ("--dialog", "--record"),
+        ("--dialog", "--record", "--visible"),
+        ("--dialog", "--transport"),
+        ("--visible", "--transport"),
     )
-    both = set(options["allow_tool"]) & set(options["deny_tool"])
-    if both:
-        raise click.UsageError(f"the tool {min(both)} is both allowed and denied")
-    for name in ("session", "name", "agent_session", "model", "folder", "system", "mode"):
+    if options["record"] and options["transport"] in ("dialog", "visible", "pty", "tmux"):
+        raise click.UsageError(f"--record and --transport {options['transport']} cannot be used together")
+    check_turn_flags(options)
+    for name in ("session", "name", "agent_session", "model", "folder", "mode"):
         if options[name] is not None and not options[name].strip():
             raise click.UsageError(f"--{name.replace('_', '-')} is empty")
 
@@ -141,24 +152,43 @@ def _who_and_prompt(settings: "Settings", options: dict[str, Any]) -> tuple[str 
         continuing=continuing,
         names=names,
         default=settings.default_agent or (model if model and names(model) else ""),
-        piped=not sys.stdin.isatty(),
+        piped=piped() and not options["no_stdin"],
+        settings=settings,
     )
     if who is None and not continuing and model and names(model):
         who = model  # a model alone says which agent
     return who, prompt
 
 
+def _with_stdin(prompt: str | None, turn: dict[str, Any], options: dict[str, Any]) -> str:
+    """The prompt, which stdin may be; what is piped in beside one becomes an attachment of the turn."""
+    from ostler.cli.stdin import read_context, read_prompt
+    from ostler.model import Attachment
+    from ostler.render.lines import line_count
+
+    if prompt is None and options["no_stdin"]:
+        raise click.UsageError("--no-stdin and `-` cannot be used together")
+    if prompt is None:
+        return read_prompt()
+    text = read_context() if piped() and not options["no_stdin"] else ""
+    if text:
+        turn["attachments"] += (Attachment(name="stdin", content=text),)
+        if not (options["quiet"] or options["json"] or options["events"]):
+            click.echo(f"note: stdin is added to the prompt ({line_count(text)})", err=True)
+    return prompt
+
+
 def namer(settings: "Settings") -> Callable[[str], bool]:
     """Whether a word names an agent, a model or a profile."""
-    from ostler.agents import agent_for
+    from ostler.work.known_agents import find_agent
 
     def names(word: str) -> bool:
         if not word or any(c.isspace() for c in word):
             return False
-        if word in settings.profiles or word in settings.acp:
+        if word in settings.profiles or word in settings.acp or word in settings.agents:
             return True
         try:
-            agent_for(word, settings.models)
+            find_agent(settings, word)
         except OstlerError as error:
             return error.kind == "bad_request"  # several agents know it: said when it is chosen
         return True
@@ -167,25 +197,27 @@ def namer(settings: "Settings") -> Callable[[str], bool]:
 
 
 def _turn_options(options: dict[str, Any]) -> dict[str, Any]:
-    """What LiveSession.run takes; files are read here, before anything is stored."""
-    from ostler.work.schema import load_schema
+    """What LiveSession.run takes beyond what the session does; files are read here, before anything is stored."""
+    from ostler.work.turns.schema import load_schema
 
-    if options["system_file"]:
-        options["system"] = read_text(options["system_file"], "the system prompt")
+    options |= system_of(options)
     return {
-        "access": options["access"],
-        "model": options["model"],
-        "system": options["system"],
-        "tools_allowed": options["allow_tool"] or None,
-        "tools_denied": options["deny_tool"] or None,
-        "attachments": tuple(os.path.abspath(path) for path in options["attach"]),
+        **turn_options(options),
+        "attachments": tuple(map(attached, options["attach"])),
         "schema": load_schema(options["schema"]) if options["schema"] else None,
-        "env": environment_of(options["env"], os.environ),
-        "fallback": options["fallback"] or None,
         "wait": options["wait"],
-        "transport": "dialog" if options["dialog"] else "pipe",
+        "transport": _transport(options),
         "mode": options["mode"],
+        "wait_for": options["wait_for"],
+        "command": options["command"],
     }
+
+
+def _transport(options: dict[str, Any]) -> str | None:
+    """None: nothing was said, and the profile or the agent decides."""
+    if options["visible"]:
+        return "visible"
+    return options["transport"] or {True: "dialog", False: "pipe"}.get(options["dialog"])
 
 
 async def _run(
@@ -193,9 +225,12 @@ async def _run(
 ) -> int:
     import ostler
     from ostler.cli.live import choose_view
-    from ostler.cli.turns import carry, exit_code
+    from ostler.cli.trusting import ask_for_trust
+    from ostler.cli.turns import exit_code, opened, show_turn
 
-    async with ostler.open(settings, role="run") as o:
+    o = opened(settings, "run")
+    o.warden.start()  # while the store is looked at
+    async with o:
         session = await o.session(
             who,
             folder=options["folder"],
@@ -203,37 +238,61 @@ async def _run(
             name=options["name"],
             resume_last=options["resume"],
             agent_session=options["agent_session"],
-            **{key: options[key] for key in ("model", "access", "system")},
+            **{key: options[key] for key in ("model", "access", "system", "system_mode")},
         )
-        turn["limits"] = _limits(session, settings, options)
+        ask_for_trust(session.setup, session.row.agent, session.row.folder)
+        turn["limits"] = _limits(session, options)
+        turn["mcp"] = servers_of(options["mcp"], session.setup.settings)
         view = choose_view(
             **{key: options[key] for key in ("json", "events", "quiet", "verbose")},
             access=options["access"] or session.row.access,
         )
-        if options["dialog"] and not options["events"]:
+        if _asks(session, turn) and not options["events"]:
             view = asking(o, session, view)
+        if not (options["quiet"] or options["json"] or options["events"]):
+            o.turns.line.told = _show_waiting
         with _recording(options["record"]) as turn["record"]:
-            await carry(view, session.row.agent, session.run(prompt, **turn), o.turns.cancel_all)
-        if session.last is None:
+            handle = session.run(prompt, **turn)
+            await show_turn(view, session.row.agent, handle, o.turns.cancel_all)
+        if handle.envelope is None:
             raise ostler.OstlerError("cancelled", "cancelled before the turn began")
-        view.end(session.last)
-        return exit_code(session.last)
+        view.end(handle.envelope)
+        return exit_code(handle.envelope)
 
 
-def asking(o: "Ostler", session: "LiveSession", view: "View", typed: "Callable[[str], None] | None" = None) -> "View":
+def _show_waiting(wait: "Waiting") -> None:
+    """Why the turn has not begun, on stderr."""
+    from ostler.work.pool.view import wait_text
+
+    click.echo(f"waiting: {wait_text(wait)} (place {wait.position})", err=True)
+
+
+def _asks(session: "LiveSession", turn: dict[str, Any]) -> bool:
+    """Whether somebody may be asked: then that is the person at this terminal."""
+    settings = session.setup.settings
+    profile = settings.profiles.get(session.row.profile or "")
+    transport = turn["transport"] or session.row.transport or (profile.transport if profile else None)
+    hooks = (turn["hooks"], profile.hooks if profile else None, settings.hooks)
+    return transport in ("dialog", "pty", "tmux") or next((each for each in hooks if each is not None), False) == "ask"
+
+
+def asking(
+    o: "Ostler", session: "LiveSession", view: "TurnDisplay", person: "Questioner | None" = None
+) -> "TurnDisplay | AskingView":
     """The view, which puts asks to the person at this terminal; without one, they wait for others."""
-    from ostler.cli.ask_view import AskingView, at_a_terminal
+    from ostler.cli.ask_view import AskingView, PlainInput
+    from ostler.cli.stdin import at_a_terminal
 
     if not at_a_terminal():
         return view
 
-    async def answer(said: "Answer") -> None:
+    async def answer(said: "AskAnswer") -> None:
         try:
             await o.answer(session.id, said)
         except OstlerError as error:
             complain(str(error), 0)
 
-    return AskingView(view, lambda said: o.turns.own(answer(said)), typed)
+    return AskingView(view, lambda said: o.turns.own(answer(said)), person or PlainInput())
 
 
 @contextlib.contextmanager
@@ -256,11 +315,10 @@ def _recording(path: str | None) -> "Iterator[Recorder | None]":
         recorder.close()
 
 
-def _limits(session: "LiveSession", settings: "Settings", options: dict[str, Any]) -> "Limits":
+def _limits(session: "LiveSession", options: dict[str, Any]) -> "Limits":
     """The limits of the profile or the settings, with what the flags say instead."""
-    from msgspec.structs import replace
+    from ostler.work.turns.options import limits_of
 
-    profile = settings.profiles.get(session.row.profile or "")
-    limits = (profile.limits if profile else None) or settings.limits
     flags = {"total": options["timeout"], "idle": options["idle_timeout"], "cost_usd": options["max_cost"]}
-    return replace(limits, **{name: value for name, value in flags.items() if value is not None})
+    given = {name: value for name, value in flags.items() if value is not None}
+    return limits_of(session.row, session.setup.settings, **given)

@@ -1,14 +1,14 @@
-"""`ostler terminals`: what can be attached to, and what has ended."""
+"""`ostler terminals` and `kill`: what can be attached to, what has ended, and how to end it."""
 
-import time
 from typing import TYPE_CHECKING
 
 import click
 
-from ostler.cli.sessions import complete_session, with_ostler
+from ostler import clock
+from ostler.cli.sessions import SIGNALS, complete_session, with_ostler
 
 if TYPE_CHECKING:
-    from ostler.words import TerminalRow
+    from ostler.model import SignalName, TerminalRow
     from ostler.work import Ostler
 
 
@@ -30,7 +30,7 @@ def complete_recorded(ctx: click.Context, param: click.Parameter, incomplete: st
 
 @click.command(short_help="List terminals.")
 @click.argument("session", required=False, shell_complete=complete_session)
-@click.option("--all", "everything", is_flag=True, help="Those that have ended too.")
+@click.option("--all", "everything", is_flag=True, help="Include those that have ended.")
 @click.option("--json", is_flag=True, help="Print them as JSON.")
 def terminals(session: str | None, everything: bool, json: bool) -> None:
     """List the live terminals, of SESSION if one is given, the newest first.
@@ -51,8 +51,33 @@ def terminals(session: str | None, everything: bool, json: bool) -> None:
         _print_table(rows, everything)
 
 
+@click.command(short_help="End the program in a terminal, or send it a signal.")
+@click.argument("terminal", required=False, shell_complete=complete_terminal)
+@click.option("--signal", type=click.Choice(SIGNALS), help="Send only this signal; the program may keep running.")
+def kill(terminal: str | None, signal: "SignalName | None") -> None:
+    """End the program in TERMINAL, whichever process it runs in. The terminal stays listed and can be played.
+
+    With --signal the program gets that signal and nothing more happens. INT and QUIT go to what runs in the
+    foreground, as Ctrl-C does; the others to everything in the terminal. Without TERMINAL, the only program
+    that runs in one.
+
+    \b
+      ostler kill t-k3x9
+      ostler kill t-k3x9 --signal INT
+    """
+    from ostler.cli.default_session import live_terminal
+
+    async def killed(o: "Ostler") -> "TerminalRow":
+        row = o.terminals.find(terminal) if terminal is not None else live_terminal(o)
+        await o.terminals.kill(row.id, signal)
+        return row
+
+    row = with_ostler(killed)
+    click.echo(f"ended {row.id}" if signal is None else f"sent {signal} to {row.id}")
+
+
 def _print_table(rows: "list[TerminalRow]", everything: bool) -> None:
-    from ostler.work.lines import columns
+    from ostler.render.lines import columns
 
     if not rows:
         click.echo("no terminals" if everything else "no live terminals (ended ones: ostler terminals --all)")
@@ -66,8 +91,8 @@ def _cells(row: "TerminalRow") -> tuple[str, ...]:
     import shlex
 
     from ostler.cli.attach import spoken_exit
+    from ostler.render.lines import spoken_age
     from ostler.terminal.safe import one_line
-    from ostler.work.lines import spoken_age
 
     command = shlex.join(row.argv) if row.argv else "output of a turn"
     return (
@@ -76,6 +101,6 @@ def _cells(row: "TerminalRow") -> tuple[str, ...]:
         one_line(row.name, 24),
         "live" if row.state == "live" else spoken_exit(row.exit),
         f"{row.cols}×{row.rows}",
-        spoken_age(time.time() - row.created_at),
+        spoken_age(clock.now() - row.created_at),
         one_line(row.title or command, 60),
     )

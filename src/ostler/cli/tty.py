@@ -2,22 +2,30 @@
 
 import asyncio
 import os
+import re
 import sys
 import termios
 import threading
 import tty
+from collections.abc import Collection
 from queue import SimpleQueue
 from typing import Any
 
 from ostler.process import Size
 
-# Everything that a program may have switched on, off; the alternate screen is left.
-RESET = (
-    b"\x18\x1b[?1049l\x1b[?9l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1005l\x1b[?1006l\x1b[?1015l\x1b[?1016l"
-    b"\x1b[?2004l\x1b[?2026l\x1b[?2031l\x1b[?1l\x1b[?5l\x1b[?6l\x1b[?7h\x1b[?25h\x1b[?66l\x1b[4l\x1b>\x1b[=0;1u"
-    b"\x1b[>4;0m\x1b(B\x0f\x1b[r\x1b[0m\x1b[0 q"
+# What a program may have switched on, off, where that leaves the cursor in its place.
+_CALM = (
+    b"\x1b[?9l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1005l\x1b[?1006l\x1b[?1015l\x1b[?1016l"
+    b"\x1b[?2004l\x1b[?2026l\x1b[?2031l\x1b[?1l\x1b[?5l\x1b[?7h\x1b[?25h\x1b[?66l\x1b[4l\x1b>\x1b[=0;1u"
+    b"\x1b[>4;0m\x1b(B\x0f\x1b[0m\x1b[0 q"
 )
-CLEAR = b"\x1b[H\x1b[2J"
+_CLEAR = b"\x1b[H\x1b[2J"
+# All of it, and an empty screen: the alternate one is left, origin mode and margins are as at first.
+AFRESH = b"\x18\x1b[?1049l\x1b[?6l\x1b[r" + _CALM + _CLEAR
+ERASE_BELOW = b"\x1b[J"
+_ALTERNATE = (b"47", b"1047", b"1049")
+_ORIGIN = b"6"
+_MODE = re.compile(rb"\x1b\[\?([\d;]+)([hl])|\x1bc")
 _STUCK = 0.5  # seconds after which a terminal that takes nothing is left as it is
 
 
@@ -30,6 +38,7 @@ class UserTerminal:
         self.keys = sys.stdin.fileno() if self.shows and sys.stdin is not None and sys.stdin.isatty() else None
         self._before: list[Any] | None = None
         self._writer: _Writer | None = None
+        self._modes: set[bytes] = set()  # which what was written has switched on
 
     @property
     def size(self) -> Size:
@@ -58,22 +67,44 @@ class UserTerminal:
         writer, self._writer = self._writer, None
         try:
             if self.shows and writer.free.wait(_STUCK):
-                os.write(self.out, RESET)
+                os.write(self.out, reset_modes(self._modes))
             if self.keys is not None and self._before is not None:
                 termios.tcsetattr(self.keys, termios.TCSANOW, self._before)
         except (OSError, termios.error):
-            pass
+            pass  # the terminal has gone
 
     async def write(self, data: bytes) -> None:
         """Returns when the terminal has taken it all; raises OSError when it is gone."""
         if data and self._writer is not None:
+            follow_modes(data, self._modes)
             await self._writer.write(data)
 
     async def make_room(self) -> None:
         """What stands on the screen goes into its scrollback; the cursor is at the top of an empty screen."""
         if self.shows:
             rows = self.size.rows
-            await self.write(b"\x1b[%dH" % rows + b"\n" * rows + CLEAR)
+            await self.write(b"\x1b[%dH" % rows + b"\n" * rows + _CLEAR)
+
+
+def follow_modes(data: bytes, modes: set[bytes]) -> None:
+    """Keeps `modes` as they are after these bytes, in which no sequence is cut."""
+    for found in _MODE.finditer(data):
+        if found[1] is None:  # a full reset
+            modes.clear()
+        elif found[2] == b"h":
+            modes.update(found[1].split(b";"))
+        else:
+            modes.difference_update(found[1].split(b";"))
+
+
+def reset_modes(modes: Collection[bytes]) -> bytes:
+    """Puts a terminal in order that has these modes; what is written next stands below what the program wrote.
+
+    To leave an alternate screen that is not there moves the cursor, and so do the ends of origin mode and margins.
+    """
+    leave = b"".join(b"\x1b[?%bl" % mode for mode in _ALTERNATE if mode in modes)
+    origin = b"\x1b[?6l\x1b[999H" if _ORIGIN in modes else b""
+    return b"\x18" + leave + origin + b"\x1b7\x1b[r\x1b8" + _CALM
 
 
 class _Writer:

@@ -1,17 +1,27 @@
-"""Carries a turn to its end under a view: Ctrl-C, the reader that went away, the exit code."""
+"""Shows a turn to its end: Ctrl-C, the reader that went away, the exit code."""
 
 import asyncio
 import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from typing import Any, cast
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ostler.cli.live import View
+from ostler.cli.live import SHOWN_BEFORE, TurnDisplay
+from ostler.model import AnyEvent, Envelope
 from ostler.settings import Settings, load_settings
 from ostler.terminal.safe import one_line
-from ostler.words import AnyEvent, Envelope
+
+if TYPE_CHECKING:
+    from ostler.work import Ostler
+
+
+class Events(Protocol):
+    """A turn, or what is made of its events."""
+
+    def __aiter__(self) -> AsyncIterator[AnyEvent]: ...
+    async def aclose(self) -> None: ...
 
 
 def settings_for(folder: str | None, flags: Mapping[str, Any] | None = None) -> Settings:
@@ -20,10 +30,19 @@ def settings_for(folder: str | None, flags: Mapping[str, Any] | None = None) -> 
     loaded = load_settings(folder=where, environ=os.environ, flags=flags or {})
     for notice in loaded.notices:
         print(f"note: {one_line(notice, 1000)}", file=sys.stderr)
+    SHOWN_BEFORE.update(loaded.notices)
     return loaded.settings
 
 
-async def carry(view: View, agent: str, events: AsyncIterator[AnyEvent], cancel: Callable[[], bool]) -> bool:
+def opened(settings: Settings, role: str) -> "Ostler":
+    """An Ostler of this process, whose turns have the settings of their own folders."""
+    from ostler.work import Ostler
+    from ostler.work.folder_settings import loader
+
+    return Ostler(settings, os.environ, role, loader(os.environ))
+
+
+async def show_turn(view: TurnDisplay, agent: str, events: Events, cancel: Callable[[], bool]) -> bool:
     """Shows a turn until it ends. Ctrl-C calls `cancel`, which says whether there was a turn to cancel.
 
     False: it was interrupted before there was one.
@@ -38,7 +57,7 @@ async def carry(view: View, agent: str, events: AsyncIterator[AnyEvent], cancel:
     view.begin(agent)
     try:
         # Closed at once when a view fails: that cancels the turn.
-        async with contextlib.aclosing(cast("AsyncGenerator[AnyEvent, None]", events)) as stream:
+        async with contextlib.aclosing(events) as stream:
             with interrupts(interrupt, view.stop):
                 async for event in stream:
                     view.show(event)

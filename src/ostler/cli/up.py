@@ -9,9 +9,12 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ostler.logs import LogOptions
+    from ostler.machines.membership import JoinOptions
     from ostler.server.lock import Serves
     from ostler.settings import Settings
 
+SERVER_LOG = "server.log"  # in the state folder
 _STOP_SECONDS = 30.0
 
 
@@ -20,8 +23,12 @@ _STOP_SECONDS = 30.0
     "--port", type=click.IntRange(1, 65535), metavar="PORT", help="The port (default: the last one, else a free one)."
 )
 @click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen (default: 127.0.0.1).")
-@click.option("--expose", is_flag=True, help="Really listen on an address that other machines reach.")
-@click.option("--allow-origin", multiple=True, metavar="URL", help="It is reached under this URL too. May be repeated.")
+@click.option("--expose", is_flag=True, help="Confirm that other machines may reach the address.")
+@click.option("--allow-origin", multiple=True, metavar="URL", help="Also answer under this URL. May be repeated.")
+@click.option("--join", envvar="OSTLER_JOIN", metavar="URL", help="Join other machines: the address of their Postgres.")
+@click.option("--labels", default="", metavar="LABEL,…", help="With --join: what this machine is good for.")
+@click.option("--as", "machine", metavar="NAME", help="With --join: what it is called (default: its host name).")
+@click.option("--advertise", metavar="URL", help="With --join: where other machines reach it.")
 @click.option("--detach", is_flag=True, help="Run in the background; returns when it answers.")
 @click.option("--open", "browse", is_flag=True, help="Open the page in a browser.")
 @click.option("--json", is_flag=True, help="Print link, port and pid as JSON.")
@@ -29,13 +36,14 @@ _STOP_SECONDS = 30.0
 def up(**options: Any) -> None:
     """Start the server: sessions and terminals in a page, and the same over HTTP.
 
-    It listens on this machine only. Whoever has a link or a token comes in, nobody else. Ctrl-C or
-    `ostler down` ends it; sessions are there again when it comes back, and browsers stay logged in.
+    It listens on this machine only. Only those with a link or a token get in. Ctrl-C or `ostler down` stops
+    it; when it starts again, sessions are still there and browsers are still logged in.
 
     \b
       ostler up
       ostler up --detach --open
       ostler up --port 8080 --allow-origin https://ostler.example
+      ostler up --join postgres://ostler@db/ostler --labels gpu
     """
     from ostler.cli.turns import settings_for
 
@@ -45,23 +53,45 @@ def up(**options: Any) -> None:
     elif options["ready_fd"] is not None:
         _serve_detached(options, settings)
     else:
-        _serve(options, settings, lambda serves: _say(serves, options, settings.home))
+        _serve(options, settings, lambda serves: _print_started(serves, options, settings.home))
 
 
 def _serve(options: dict[str, Any], settings: "Settings", ready: "Callable[[Serves], None]") -> None:
     import asyncio
 
-    from ostler.server.running import Plan, quiet_logs, serve
+    from ostler.server.logs import start_server_log
+    from ostler.server.running import ServerOptions, serve
+    from ostler.work.turns.environment import secrets
 
-    quiet_logs()
-    plan = Plan(
+    detached = os.path.join(settings.home, SERVER_LOG) if options["ready_fd"] is not None else ""
+    start_server_log(_log_options(), secrets(os.environ, {}, settings.redact), detached=detached)
+    server_options = ServerOptions(
         folder=os.getcwd(),
         host=options["host"],
         port=options["port"],
         expose=options["expose"],
         allowed=options["allow_origin"],
+        join=_join_options(options),
     )
-    asyncio.run(serve(settings, os.environ, plan, ready))
+    asyncio.run(serve(settings, os.environ, server_options, ready))
+
+
+def _join_options(options: dict[str, Any]) -> "JoinOptions | None":
+    import platform
+
+    from ostler.machines.membership import JoinOptions
+
+    if not options["join"]:
+        if options["labels"] or options["machine"] or options["advertise"]:
+            raise click.UsageError("--labels, --as and --advertise need --join")
+        return None
+    labels = tuple(dict.fromkeys(label.strip() for label in options["labels"].split(",") if label.strip()))
+    return JoinOptions(
+        directory=options["join"],
+        name=options["machine"] or platform.node() or "machine",
+        labels=labels,
+        url=options["advertise"] or "",
+    )
 
 
 # -- in the background --------------------------------------------------------------------------------
@@ -74,32 +104,40 @@ def _start_detached(options: dict[str, Any], settings: "Settings") -> None:
     import msgspec
 
     from ostler.errors import OstlerError
-    from ostler.server.lock import Serves
+    from ostler.server.lock import Serves, check_free
     from ostler.store.files import open_private_append, private_folder
 
-    log = private_folder(settings.home, known="ostler.db") / "server.log"
-    _keep_short(str(log))
+    check_free(settings.home)  # the log is that of the server that runs
+    log = private_folder(settings.home, known="ostler.db") / SERVER_LOG
     reading, writing = os.pipe()
-    with open_private_append(log) as out, os.fdopen(reading, "rb") as told:
-        argv = [sys.executable, "-P", "-m", "ostler", "up", "--ready-fd", str(writing), *_passed_on(options)]
+    with open_private_append(log) as out, os.fdopen(reading, "rb") as pipe:
+        argv = [sys.executable, "-P", "-m", "ostler", *_log_flags(), "up", "--ready-fd", str(writing)]
+        argv += _passed_on(options)
         process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, pass_fds=(writing,), start_new_session=True
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            pass_fds=(writing,),
+            start_new_session=True,
+            # Not among the arguments, which every user of the machine can read: a password may stand in it.
+            env={**os.environ, **({"OSTLER_JOIN": options["join"]} if options["join"] else {})},
         )
         os.close(writing)
         try:
-            answer = told.read()
+            answer = pipe.read()
         except BaseException:
             process.terminate()  # nobody waits for it any more
             raise
     if not answer:
         process.wait()
         last = log.read_bytes()[-2000:].decode(errors="replace").strip().rpartition("\n")[2]
-        raise OstlerError("crashed", f"the server ended before it answered: {last or 'it said nothing'}", f"See {log}")
+        raise OstlerError("crashed", f"the server ended before it answered: {last or 'no output'}", f"See {log}")
     message = msgspec.json.decode(answer)
     if "error" in message:
         process.wait()
         raise OstlerError(**message["error"])
-    _say(msgspec.convert(message, Serves), options, settings.home, str(log))
+    _print_started(msgspec.convert(message, Serves), options, settings.home, _log_options().file or str(log))
 
 
 def _serve_detached(options: dict[str, Any], settings: "Settings") -> None:
@@ -107,53 +145,65 @@ def _serve_detached(options: dict[str, Any], settings: "Settings") -> None:
 
     from ostler.errors import OstlerError
 
-    with os.fdopen(options["ready_fd"], "wb") as told:
+    with os.fdopen(options["ready_fd"], "wb") as pipe:
         try:
-            _serve(options, settings, lambda serves: _tell(told, serves))
+            _serve(options, settings, lambda serves: _report_start(pipe, serves))
         except OstlerError as error:
-            if not told.closed:
+            if not pipe.closed:
                 about = {"kind": error.kind, "message": error.message, "hint": error.hint}
-                told.write(msgspec.json.encode({"error": about}))
+                pipe.write(msgspec.json.encode({"error": about}))
+                sys.exit(error.exit_code)  # who started it tells the user; the log may be another server's
             raise
 
 
-def _tell(told: Any, serves: "Serves") -> None:
+def _report_start(pipe: Any, serves: "Serves") -> None:
     import msgspec
 
-    told.write(msgspec.json.encode(serves))
-    told.close()
+    pipe.write(msgspec.json.encode(serves))
+    pipe.close()
 
 
 def _passed_on(options: dict[str, Any]) -> list[str]:
     argv = [f"--host={options['host']}", *(f"--allow-origin={url}" for url in options["allow_origin"])]
     argv += [f"--port={options['port']}"] if options["port"] else []
+    argv += [f"--labels={options['labels']}"] if options["labels"] else []
+    argv += [f"--as={options['machine']}"] if options["machine"] else []
+    argv += [f"--advertise={options['advertise']}"] if options["advertise"] else []
     return argv + (["--expose"] if options["expose"] else [])
 
 
-def _keep_short(log: str) -> None:
-    if os.path.exists(log) and os.path.getsize(log) > 4 << 20:
-        os.replace(log, f"{log}.1")
+def _log_flags() -> list[str]:
+    asked = _log_options()
+    flags = [f"--log-level={asked.level}"] if asked.level else []
+    return flags + ([f"--log-file={asked.file}"] if asked.file else [])
+
+
+def _log_options() -> "LogOptions":
+    from ostler.logs import LogOptions
+
+    asked = click.get_current_context().find_root().obj
+    return asked if isinstance(asked, LogOptions) else LogOptions()
 
 
 # -- what is said -------------------------------------------------------------------------------------
 
 
-def _say(serves: "Serves", options: dict[str, Any], home: str, log: str = "") -> None:
-    from ostler.server.people import LINK_SECONDS, People
+def _print_started(serves: "Serves", options: dict[str, Any], home: str, log: str = "") -> None:
+    from ostler.server.auth import LINK_SECONDS, Authenticator
 
-    people = People(home)
+    auth = Authenticator(home)
     bases = [serves.url, *(url.rstrip("/") for url in options["allow_origin"])]
-    links = [f"{base}/#t={people.sign('link', 'admin', user(), LINK_SECONDS)}" for base in bases]
+    links = [f"{base}/#t={auth.sign('link', 'admin', user(), LINK_SECONDS)}" for base in bases]
     if options["json"]:
-        _say_json(serves, links, home, log)
+        _print_json(serves, links, home, log)
     else:
-        _say_lines(serves, links, log)
+        _print_lines(serves, links, log)
     sys.stdout.flush()
     if options["browse"]:
         _browse(home, links[0])
 
 
-def _say_json(serves: "Serves", links: list[str], home: str, log: str) -> None:
+def _print_json(serves: "Serves", links: list[str], home: str, log: str) -> None:
     from ostler.cli.live import json_text
 
     facts = {"pid": serves.pid, "port": serves.port, "url": serves.url, "link": links[0], "state_folder": home}
@@ -161,12 +211,12 @@ def _say_json(serves: "Serves", links: list[str], home: str, log: str) -> None:
     click.echo(json_text({**facts, **more, **({"log": log} if log else {})}), nl=False)
 
 
-def _say_lines(serves: "Serves", links: list[str], log: str) -> None:
+def _print_lines(serves: "Serves", links: list[str], log: str) -> None:
     """Not wrapped by us: a link that is broken over two lines cannot be clicked."""
     click.echo(f"{click.style('●', fg='green')} ostler is up at {click.style(serves.url, bold=True)}\n")
     for word, link in zip(("open", *["or"] * len(links)), links, strict=False):
         click.echo(f"  {word:6} {click.style(link, fg='cyan')}")
-    click.echo(click.style("         good once, within an hour; `ostler link` makes another", dim=True))
+    click.echo(click.style("         valid once, for an hour; `ostler link` creates another", dim=True))
     click.echo(f"  stop   {'ostler down' if log else 'ctrl-c, or `ostler down` in another shell'}")
     if log:
         click.echo(f"  log    {log}")
@@ -214,7 +264,7 @@ def down() -> None:
     home = settings_for(None).home
     serves = who_serves(home)
     if serves is None:
-        click.echo("no server runs here")
+        click.echo("no server is running here")
         return
     try:
         handle = os.pidfd_open(serves.pid)
@@ -227,5 +277,5 @@ def down() -> None:
     except ProcessLookupError:
         ended = [0]
     if not ended:
-        raise OstlerError("timed_out", f"the server ({serves.pid}) has not ended", f"End it with: kill -9 {serves.pid}")
+        raise OstlerError("timed_out", f"the server ({serves.pid}) did not stop", f"End it with: kill -9 {serves.pid}")
     click.echo(f"stopped the server ({serves.pid})")

@@ -1,22 +1,27 @@
 """One spawned process: waiting for it, writing to it, ending it with all that it started."""
 
 import asyncio
+import logging
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures.thread import ThreadPoolExecutor
-from typing import TypeVar
+from contextlib import contextmanager
+from typing import TypeVar, get_args
 
+from ostler.model import Exit, SignalName
 from ostler.process import tree
-from ostler.process.link import Link
+from ostler.process.link import WardenLink
 from ostler.process.pipes import Ends, Feed, undelivered
 from ostler.process.tree import Leader, Member
-from ostler.words import Exit
 
 KILL_LIMIT = 5.0  # something in an uninterruptible sleep is left to the kernel
 POLL = 0.02
+SIGNALS = {name: signal.Signals[f"SIG{name}"] for name in get_args(SignalName)}
 # Walks of all processes go one after the other: several threads full of small calls starve the loop.
 WALKER = ThreadPoolExecutor(1, "ostler-walker")
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -33,7 +38,7 @@ class SpawnFailed(Exception):
 class Process:
     """A leader and its tree. Made by `Warden.spawn`; call `release` when its output has been read."""
 
-    def __init__(self, link: Link, id: int, mark: str, ends: Ends, peers: Mapping[int, "Process"]) -> None:
+    def __init__(self, link: WardenLink, id: int, mark: str, ends: Ends, peers: Mapping[int, "Process"]) -> None:
         self.link = link
         self.id = id
         self.mark = mark
@@ -62,9 +67,22 @@ class Process:
         """How it ended. A cancelled wait changes nothing."""
         return await asyncio.shield(self._exited)
 
+    @contextmanager
+    def calling(self, call: Callable[[object], None]) -> Iterator[None]:
+        """Meanwhile `call` is called when it ends, and soon if it has ended."""
+        self._exited.add_done_callback(call)
+        try:
+            yield
+        finally:
+            self._exited.remove_done_callback(call)
+
     def signal(self, sig: int) -> None:
         """To the leader alone; nothing happens if it has ended."""
         self._signal(sig, group=False)
+
+    def signal_tree(self, sig: int) -> None:
+        """To the leader and all that descends from it; nothing happens if it has ended."""
+        self._signal_all(self._members(), sig)
 
     async def write(self, data: bytes) -> None:
         """Returns when the process (or its pipe) has taken all; raises `undelivered` if it reads no more."""
@@ -79,8 +97,13 @@ class Process:
 
     @property
     def unread(self) -> int:
-        """Bytes of input that it has not taken yet."""
+        """Bytes of input that are not written yet, since it reads no more."""
         return self._feed.pending if self._feed is not None else 0
+
+    @property
+    def untaken(self) -> int:
+        """Bytes of input that it has not read yet, those in its pipe among them."""
+        return self._feed.untaken if self._feed is not None else 0
 
     def close_stdin(self) -> None:
         """Ends its input once all is written. A terminal has no end: nothing happens."""
@@ -106,18 +129,12 @@ class Process:
             raise
         return self.exit or Exit(signal=signal.SIGKILL)
 
-    async def hang_up(self, grace: float = 1.0) -> Exit:
-        """HUP to the tree, as when the window of a terminal is closed, then KILL; early when all are gone.
-
-        On cancel all is killed at once.
-        """
-        return await self._end_by(signal.SIGHUP, grace)
-
     async def terminate(self, grace: float = 2.0) -> Exit:
         """TERM to the tree, then KILL; early when all are gone. On cancel all is killed at once."""
-        return await self._end_by(signal.SIGTERM, grace)
+        return await self.end_by(signal.SIGTERM, grace)
 
-    async def _end_by(self, sig: int, grace: float) -> Exit:
+    async def end_by(self, sig: int, grace: float = 2.0) -> Exit:
+        """A signal to the tree, then KILL; early when all are gone. On cancel all is killed at once."""
         seen = self._members()
         try:
             self._signal_all(seen, sig)
@@ -133,6 +150,41 @@ class Process:
     def beneath(self) -> set[Member]:
         """All that descends from it now."""
         return self._members()
+
+    def detached(self) -> set[Member]:
+        """What it started that no longer descends from it: daemons, and what they started."""
+        if self._nothing_left():
+            return set()
+        try:
+            return tree.detached(self._leader())
+        except OSError:
+            return set()
+
+    async def sweep_detached(self, known: set[Member], grace: float = 0.5) -> tuple[str, ...]:
+        """Ends what has detached itself from a leader that goes on, but for what was `known` before.
+
+        It may go by itself within `grace`. Returns "pid command" of each that had to be killed; on cancel it is
+        killed at once.
+        """
+        seen = self.detached() - known
+        try:
+            for _ in range(int(grace / POLL)):
+                seen = living(seen)
+                if not seen:
+                    return ()
+                await asyncio.sleep(POLL)
+            seen |= self.detached() - known
+            leaked = tuple(tree.name(member) for member in sorted(living(seen)))
+            for _ in range(int(KILL_LIMIT / POLL)):  # a fork may race the walk
+                tree.send(seen, signal.SIGKILL)
+                await asyncio.sleep(POLL)
+                seen = living(seen) | (self.detached() - known)
+                if not seen:
+                    break
+            return leaked
+        except asyncio.CancelledError:
+            tree.send(seen, signal.SIGKILL)
+            raise
 
     async def end_since(self, before: set[Member], grace: float = 1.0) -> None:
         """Ends what it started since `before` was its tree, not itself: TERM, `grace`, KILL. On cancel KILL at once."""
@@ -158,6 +210,7 @@ class Process:
             if not seen or await self._gone(seen, grace):
                 return ()
             leaked = tuple(tree.name(member) for member in sorted(living(seen)))
+            _log.debug("pid %d left %d processes behind: they are killed", self.pid, len(leaked))
             await self._kill(seen)
         except asyncio.CancelledError:
             self._signal_all(seen | self._members(), signal.SIGKILL)
@@ -197,6 +250,7 @@ class Process:
 
     def is_ended(self, code: int) -> None:
         if not self._exited.done():
+            _log.debug("pid %d ended by %s %d", self.pid, "exit code" if code >= 0 else "signal", abs(code))
             self._exited.set_result(Exit(code=code) if code >= 0 else Exit(signal=-code))
 
     # -- the tree
@@ -209,13 +263,15 @@ class Process:
         except OSError:
             return False
 
-    def _members(self) -> set[Member]:
-        """Who belongs to us now, the leader excepted."""
+    def _leader(self) -> Leader:
         others = {process.pid for process in self._peers.values()} - {self.pid}
         alone = not self._peers.keys() - {self.id}
-        leader = Leader(self.pid, self.exit is None, self.mark, self.link.pid, frozenset(others), alone)
+        return Leader(self.pid, self.exit is None, self.mark, self.link.pid, frozenset(others), alone)
+
+    def _members(self) -> set[Member]:
+        """Who belongs to us now, the leader excepted."""
         try:
-            return tree.members(leader)
+            return tree.members(self._leader())
         except OSError:  # no descriptors left to look with; the warden still ends all in the end
             return set()
 
@@ -253,6 +309,7 @@ class Process:
             if await self._gone(seen, POLL):
                 return
             seen |= self._members()
+        _log.warning("pid %d or what it started could not be killed within %g s", self.pid, KILL_LIMIT)
 
     def _signal_all(self, seen: set[Member], sig: int) -> None:
         self._signal(sig, group=True)
@@ -260,6 +317,7 @@ class Process:
 
     def _signal(self, sig: int, group: bool) -> None:
         if self.pid and self.exit is None:
+            _log.debug("signal %d to pid %d%s", sig, self.pid, " and its group" if group else "")
             self.link.send(("signal", self.id, int(sig), group))
 
 

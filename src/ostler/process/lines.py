@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 CAP = 32 << 20
 KEPT = 64 << 10  # of a line over the cap
+_FEW = 4096  # bytes: who writes fewer is not flooding
 
 
 class Line(NamedTuple):
@@ -86,7 +87,10 @@ async def chunks(fd: int, size: int = 65536) -> AsyncIterator[bytes]:
         if not data:
             return
         yield data
-        await asyncio.sleep(0)  # a flood must not keep the loop
+        if len(data) < _FEW:
+            await readable(fd)  # most likely that was all for now
+        else:
+            await asyncio.sleep(0)  # a flood must not keep the loop
 
 
 async def readable(fd: int) -> None:

@@ -8,13 +8,13 @@ import resource
 import socket
 import subprocess
 import sys
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from ostler import clock
 from ostler.errors import OstlerError
-from ostler.process import warden
+from ostler.process import cgroup, warden
 from ostler.process.pipes import close_all
 
 Packet = tuple[Any, ...]
@@ -23,7 +23,7 @@ Told = Callable[[Packet], None]
 LARGE = 60_000  # a SEQPACKET packet holds 212,960 bytes by default, and the warden's buffer is smaller
 WANTED_FDS = 65_536
 # `-c` and an import: unlike a script, a module comes from its cached byte code.
-BOOT = "import sys; sys.path.append(sys.argv[1]); import warden; warden.main(*map(int, sys.argv[2:]))"
+BOOT = "import sys; sys.path.append(sys.argv[1]); import warden; warden.main(*map(int, sys.argv[2:5]), sys.argv[5])"
 
 _user_limit: int | None = None
 
@@ -46,20 +46,26 @@ class Outgoing(NamedTuple):
     fds: tuple[int, ...]  # closed once sent
 
 
-class Link:
+class WardenLink:
     """Sends without blocking and hands on what is told; calls `lost` once when the warden is gone."""
 
-    def __init__(self, told: Told, lost: Callable[["Link"], None]) -> None:
-        """Launches the warden and does not wait for it: the socket holds requests until it is up."""
+    def __init__(self, told: Told, lost: Callable[["WardenLink"], None], beneath: str = "") -> None:
+        """Launches the warden and does not wait for it: the socket holds requests until it is up.
+
+        `beneath`: the cgroup that gets another one for it.
+        """
         self._told = told
         self._lost = lost
         self._queue: deque[Outgoing] = deque()
         self._loop = asyncio.get_running_loop()
+        self.cgroup = cgroup.make_beneath(beneath) if beneath else ""
         try:
-            self._sock, self._process = launch()
+            self._sock, self._process = launch(self.cgroup)
         except OSError as error:
             why = os.strerror(error.errno or errno.EAGAIN)
-            raise OstlerError("too_many", f"cannot start the warden: {why}", "Wait until others have ended") from error
+            raise OstlerError(
+                "too_many", f"cannot start the warden: {why}", "Wait until other processes have ended"
+            ) from error
         self.pid = self._process.pid
         self.alive = True
         self._finishing = False
@@ -95,9 +101,9 @@ class Link:
 
     async def gone(self, limit: float) -> None:
         """Waits until the warden has exited and is reaped; kills it after `limit` seconds."""
-        kill_at = time.monotonic() + limit
+        kill_at = clock.monotonic() + limit
         while self._process.poll() is None:
-            if time.monotonic() > kill_at:
+            if clock.monotonic() > kill_at:
                 self._process.kill()
             await asyncio.sleep(0.002)
 
@@ -163,14 +169,14 @@ def pack(packet: Packet, fds: tuple[int, ...]) -> Outgoing:
     return Outgoing(packet[1], marshal.dumps(("memfd", packet[1])), (memfd, *fds))
 
 
-def launch() -> "tuple[socket.socket, subprocess.Popen[bytes]]":
+def launch(group: str) -> "tuple[socket.socket, subprocess.Popen[bytes]]":
     """Starts the warden in a session of its own, out of reach of the terminal's ^C; our side of its socket."""
     if not sys.platform.startswith("linux"):
-        raise OstlerError("unsupported", f"ostler starts processes on Linux only, this is {sys.platform}")
+        raise OstlerError("unsupported", f"ostler can start processes on Linux only; this is {sys.platform}")
     limit = raise_fd_limit()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     argv = [sys.executable, "-I", "-S", "-c", BOOT, os.path.dirname(warden.__file__)]
-    argv += map(str, (theirs.fileno(), os.getpid(), limit))
+    argv += [*map(str, (theirs.fileno(), os.getpid(), limit)), group]
     null = subprocess.DEVNULL
     with theirs:
         try:

@@ -1,10 +1,13 @@
 """The descriptors of a process: its pipes or terminal, and the writing of its input."""
 
 import asyncio
+import contextlib
 import fcntl
 import os
 import termios
+from array import array
 from collections import deque
+from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 from ostler.errors import OstlerError
@@ -34,14 +37,14 @@ class Ends(NamedTuple):
         close_all([*self.theirs, *self.ours])
 
 
-def open_ends(tty: Size | None, stdin: bool) -> Ends:
-    """Pipes, or a PTY of that size; ours do not block. Without `stdin` the child reads /dev/null.
+def open_ends(tty: Size | None, stdin: bool, source: int | None = None) -> Ends:
+    """Pipes, or a PTY of that size; ours do not block. Without `stdin` the child reads `source`, or /dev/null.
 
     Raises OSError and leaves nothing open.
     """
     opened: list[int] = []
     try:
-        return open_tty(tty, opened) if tty else open_pipes(stdin, opened)
+        return open_tty(tty, opened) if tty else open_pipes(stdin, source, opened)
     except BaseException:
         close_all(opened)
         raise
@@ -55,13 +58,13 @@ def open_tty(size: Size, opened: list[int]) -> Ends:
     return Ends((slave,), tty=master)
 
 
-def open_pipes(stdin: bool, opened: list[int]) -> Ends:
+def open_pipes(stdin: bool, given: int | None, opened: list[int]) -> Ends:
     def pipe() -> tuple[int, int]:
         both = os.pipe()
         opened.extend(both)
         return both
 
-    source, sink = pipe() if stdin else (os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), None)
+    source, sink = pipe() if stdin else (_read_end(given), None)
     if sink is None:
         opened.append(source)
     out, their_out = pipe()
@@ -71,6 +74,10 @@ def open_pipes(stdin: bool, opened: list[int]) -> Ends:
         if fd is not None:
             os.set_blocking(fd, False)
     return Ends((source, their_out, their_err), sink, out, err)
+
+
+def _read_end(given: int | None) -> int:
+    return os.dup(given) if given is not None else os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _widen(pipe: int) -> None:
@@ -102,6 +109,16 @@ class Feed:
         self._watched = False
         self._closing = False
         self._broken = False  # the reader went, or we closed, before all was written
+
+    @property
+    def untaken(self) -> int:
+        """Bytes that the reader has not read yet: those not written, and those in the pipe."""
+        if self.fd is None or self._borrowed:
+            return self.pending
+        held = array("i", [0])
+        with contextlib.suppress(OSError):  # a system that does not tell it of this end
+            fcntl.ioctl(self.fd, termios.FIONREAD, held)
+        return self.pending + held[0]
 
     def put(self, data: bytes) -> None:
         """Queues data; what fits is written now."""
@@ -147,7 +164,7 @@ class Feed:
                 written = os.write(self.fd, self._queue[0][: 1 << 16])
                 self._advance(written)
         except BlockingIOError:
-            pass
+            pass  # full: the rest is written when there is room
         except OSError:  # EPIPE, or EIO of a terminal: nobody reads
             self.close()
             return
@@ -182,6 +199,33 @@ class Feed:
             if not done.done():
                 done.set_result(None)
         self._waiting.clear()
+
+
+async def chunks(source: bytes | int) -> AsyncIterator[bytes]:
+    """The bytes, or what a descriptor gives until its end. The descriptor's flags stay: others have it, too."""
+    if isinstance(source, bytes):
+        if source:
+            yield source
+        return
+    while True:
+        await _readable(source)
+        data = os.read(source, 1 << 16)
+        if not data:
+            return
+        yield data
+
+
+async def _readable(fd: int) -> None:
+    """Returns when a read does not block. A file never does."""
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    try:
+        loop.add_reader(fd, ready.set)
+    except PermissionError:  # what epoll says of a file
+        return
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(fd)
 
 
 def undelivered() -> OstlerError:

@@ -2,13 +2,14 @@
 
 import asyncio
 import os
+import signal
 import termios
 from collections.abc import Callable
 
 from ostler.errors import OstlerError
+from ostler.model import Exit
 from ostler.process.child import Process
-from ostler.process.pipes import Feed
-from ostler.words import Exit
+from ostler.process.pipes import Feed, chunks
 
 BURST = 16  # reads in a row before the loop gets its turn; one gives 4 KB at most
 SHORT = 2048  # a read of less has emptied the terminal
@@ -20,6 +21,8 @@ SOON = 0.002
 
 class Pty:
     """The terminal of a spawned process, which is released by `to_end`."""
+
+    answers = True  # what a program asks its terminal is answered by us
 
     def __init__(self, process: Process) -> None:
         assert process.tty_fd is not None
@@ -49,12 +52,55 @@ class Pty:
             raise OstlerError("too_many", "the program does not read its input", "Try again later, or interrupt it")
         self._feed.put(data)
 
+    async def type_in(self, source: bytes | int) -> None:
+        """Types all of it, as fast as the program reads, and the end of file; returns early if the program has gone.
+
+        `source` is bytes or a descriptor to read from.
+        """
+        last = b"\n"
+        try:
+            async for data in chunks(source):
+                await self._feed.write(data)
+                last = data[-1:]
+            await self._feed.write(self._end_of_file(last))
+        except OstlerError:
+            pass  # undelivered: nobody reads it any more
+
+    def _end_of_file(self, last: bytes) -> bytes:
+        """Ctrl-D, or what the terminal has for it; twice in the middle of a line, which the first one only hands on."""
+        if self._fd is None:
+            return b""
+        _, _, _, local, _, _, characters = termios.tcgetattr(self._fd)
+        by_lines = local & termios.ICANON
+        return bytes(characters[termios.VEOF]) * (2 if by_lines and last != b"\n" else 1)
+
     def resize(self, cols: int, rows: int) -> None:
         """The program is told by SIGWINCH."""
         if self._fd is not None:
             termios.tcsetwinsize(self._fd, (rows, cols))
 
-    async def to_end(self) -> Exit:
+    def signal(self, number: int) -> None:
+        """INT and QUIT to what runs in the foreground, as the keyboard sends them; others to all that runs here.
+
+        Nothing happens if it has ended; `denied` for a program that is not ours to signal.
+        """
+        if self._fd is None or self.process.exit is not None:
+            return
+        if number not in (signal.SIGINT, signal.SIGQUIT):
+            self.process.signal_tree(number)
+        elif (group := os.tcgetpgrp(self._fd)) > 1:
+            try:
+                os.killpg(group, number)
+            except ProcessLookupError:
+                pass  # it has just ended
+            except PermissionError as error:
+                raise OstlerError("denied", "the program runs as another user", "End the terminal instead") from error
+
+    async def end_by(self, number: int, grace: float) -> None:
+        """The signal to all that runs in it, and KILL to what does not obey."""
+        await self.process.end_by(number, grace)
+
+    async def to_end(self) -> Exit | None:
         """Waits for the leader's exit, its last bytes and what it left running; then all is released."""
         try:
             exit = await self.process.wait()
@@ -79,7 +125,7 @@ class Pty:
         try:
             await asyncio.wait_for(self._hung_up.wait(), DRAIN)
         except TimeoutError:
-            pass
+            pass  # something in the background holds the terminal: what it writes is not waited for
 
     def _read(self) -> None:
         assert self._fd is not None
@@ -91,7 +137,7 @@ class Pty:
                 if len(parts[-1]) < SHORT:
                     break
         except BlockingIOError:
-            pass
+            pass  # all is read
         except OSError:  # EIO
             hung_up = True
         if parts:

@@ -3,16 +3,22 @@
 import asyncio
 import errno
 import itertools
+import logging
 import os
 from collections.abc import Mapping, Sequence
 
 from ostler.errors import ErrorKind, OstlerError
-from ostler.process import tree
+from ostler.model import Wall
+from ostler.process import cgroup, tree
 from ostler.process.child import Process, SpawnFailed, in_thread
-from ostler.process.link import Link, Packet
+from ostler.process.link import Packet, WardenLink
 from ostler.process.pipes import Ends, Size, open_ends
+from ostler.supervise import Loop
 
+LOOK = 0.5  # seconds between looks at the daemons that the warden has inherited
 CLOSE_LIMIT = 8.0  # the warden's own ladder takes at most 5.7 s
+
+_log = logging.getLogger(__name__)
 
 KINDS: dict[int, ErrorKind] = {
     errno.ENOENT: "missing",
@@ -40,16 +46,23 @@ class Warden:
 
     def __init__(self) -> None:
         self._ids = itertools.count(1)
-        self._link: Link | None = None
+        self._link: WardenLink | None = None
         self._processes: dict[int, Process] = {}  # those that start or live
         self._burials: set[asyncio.Task[None]] = set()
         self._closed = False
+        self.cgroup = cgroup.make()  # "" where there may be none
+        self.adopted: set[tree.Member] = set()  # daemons that the warden has inherited, as of the last look
+        self._looking = Loop("looking for daemons", self._look_for_daemons)
 
     @classmethod
     async def start(cls) -> "Warden":
         """Launches the warden process. Raises `too_many` when the machine has no room for it."""
         warden = cls()
-        warden._open()
+        try:
+            warden._open()
+        except BaseException:
+            cgroup.remove(warden.cgroup)
+            raise
         return warden
 
     @property
@@ -64,21 +77,24 @@ class Warden:
         cwd: str,
         env: Mapping[str, str],
         mark: str,
-        stdin: bytes | None = b"",
+        stdin: bytes | int | None = b"",
         tty: Size | None = None,
         keep_stdin: bool = False,
+        wall: Wall | None = None,
         remove: Sequence[str] = (),
     ) -> Process:
         """Starts `argv` in a session of its own with `env` and the mark; `stdin` is written, then closed.
 
-        stdin None is /dev/null. `remove`: paths to delete if ostler ends before `release()`. Raises `missing`,
-        `not_found` or `denied` (cwd), `bad_request`, `too_many`, `crashed` (the warden died). A cancelled
-        spawn leaves no process.
+        A stdin that is an int is a descriptor that the process reads itself, None is /dev/null. `remove`: paths to
+        delete if ostler ends before `release()`. `wall`: what the process and all that it starts is kept to. Raises
+        `missing`, `not_found` or `denied` (cwd, wall), `bad_request`, `too_many`, `crashed` (the warden died). A
+        cancelled spawn leaves no process.
         """
-        request = pack_request(argv, cwd, env, mark, tty is not None, remove)
+        request = pack_request(argv, cwd, env, mark, tty is not None, remove, wall)
         link = self._open()
         try:
-            ends = open_ends(tty, stdin is not None or keep_stdin)
+            own = isinstance(stdin, bytes) or keep_stdin
+            ends = open_ends(tty, own, stdin if isinstance(stdin, int) else None)
         except OSError as error:
             raise refusal("fds", error.errno or 0, argv, cwd) from error
         process = Process(link, next(self._ids), mark, ends, self._processes)
@@ -86,16 +102,21 @@ class Warden:
             await self._begin(process, request, ends)
         except SpawnFailed as failed:
             process.release()
-            raise refusal(failed.stage, failed.errno, argv, cwd) from None
+            refused = refusal(failed.stage, failed.errno, argv, cwd)
+            _log.debug("not started: %s", refused)
+            raise refused from None
         except BaseException:
             process.release()
             raise
-        process.feed(stdin or b"", keep_stdin)
+        # Its arguments may hold a prompt or a secret: who asked for it logs them, masked.
+        _log.debug("started %s (pid %d) in %s%s", argv[0], process.pid, cwd, " in a terminal" if tty else "")
+        process.feed(stdin if isinstance(stdin, bytes) else b"", keep_stdin)
         return process
 
     async def close(self) -> None:
         """Ends everything that still runs (TERM, 700 ms, KILL) and the warden itself; idempotent."""
         self._closed = True
+        await self._looking.stop()
         link = self._link
         if link is not None:
             link.finish()
@@ -103,15 +124,26 @@ class Warden:
             link.drop()
         while self._burials:
             await asyncio.wait(self._burials)
+        if self.cgroup:
+            cgroup.remove(self.cgroup)
 
-    def _open(self) -> Link:
+    def _open(self) -> WardenLink:
         if self._closed:
-            raise OstlerError("bad_request", "the warden is closed, nothing can be started any more")
+            raise OstlerError("bad_request", "the warden is closed, no more processes can be started")
         if self._link and self._link.dead():
             self._link.drop()
         if self._link is None:
-            self._link = Link(self._told, self._lost)
+            self._link = WardenLink(self._handle_packet, self._lost, self.cgroup)
+            _log.debug("the warden is started (pid %d)%s", self._link.pid, ", with a cgroup" if self.cgroup else "")
+            self._looking.start()
         return self._link
+
+    async def _look_for_daemons(self) -> None:
+        """Once the warden is dead nothing leads to those that have left their tree, and their environment too."""
+        if self._link is not None and self._link.alive:
+            leaders = {process.pid for process in self._processes.values()}
+            self.adopted = tree.as_members(tree.children(self._link.pid) - leaders)
+        await asyncio.sleep(LOOK)
 
     async def _begin(self, process: Process, request: Packet, ends: Ends) -> None:
         self._processes[process.id] = process
@@ -122,7 +154,7 @@ class Warden:
             raise SpawnFailed("fds", error.errno or 0) from error
         await process.started
 
-    def _told(self, packet: Packet) -> None:
+    def _handle_packet(self, packet: Packet) -> None:
         match packet:
             case ("spawned", id, pid):
                 self._processes[id].is_started(pid)
@@ -131,23 +163,29 @@ class Warden:
             case ("exit", id, code):
                 self._processes.pop(id).is_ended(code)
 
-    def _lost(self, link: Link) -> None:
+    def _lost(self, link: WardenLink) -> None:
         """The warden is gone. What it did not report is ended by its mark; a new one comes with the next spawn."""
         self._link = None
         orphans = [process for process in self._processes.values() if process.link is link]
+        if not self._closed:
+            _log.warning("the warden (pid %d) is gone: its %d processes are ended", link.pid, len(orphans))
         for process in orphans:
             del self._processes[process.id]
-        burial = asyncio.get_running_loop().create_task(bury(link, orphans))
+        adopted, self.adopted = self.adopted, set()
+        burial = asyncio.get_running_loop().create_task(bury(link, orphans, adopted))
         self._burials.add(burial)
         burial.add_done_callback(self._burials.discard)
 
 
-async def bury(link: Link, orphans: Sequence[Process]) -> None:
+async def bury(link: WardenLink, orphans: Sequence[Process], adopted: set[tree.Member]) -> None:
     """Ends the processes of a dead warden and tells those who wait for them."""
     try:
         await link.gone(1.0)
-        if orphans:
-            await in_thread(tree.end_marked, {process.mark for process in orphans})
+        left = adopted | tree.as_members(cgroup.pids(link.cgroup) if link.cgroup else ())
+        if orphans or left:
+            await in_thread(tree.end_marked, {process.mark for process in orphans}, left)
+        if link.cgroup:
+            cgroup.remove(link.cgroup)
     finally:
         for process in orphans:
             process.is_refused(SpawnFailed("warden", 0))
@@ -155,7 +193,13 @@ async def bury(link: Link, orphans: Sequence[Process]) -> None:
 
 
 def pack_request(
-    argv: Sequence[str], cwd: str, env: Mapping[str, str], mark: str, tty: bool, remove: Sequence[str]
+    argv: Sequence[str],
+    cwd: str,
+    env: Mapping[str, str],
+    mark: str,
+    tty: bool,
+    remove: Sequence[str],
+    wall: Wall | None = None,
 ) -> Packet:
     """What the warden needs, as bytes. Raises `bad_request` on what no exec can take."""
     variables = {tree.MARK: mark, **env, tree.MARK: mark}  # first, and not to be overridden
@@ -163,15 +207,22 @@ def pack_request(
         raise OstlerError("bad_request", "there is no command to start")
     for name in variables:
         if not name or "=" in name:
-            raise OstlerError("bad_request", f"{name!r} is no name of an environment variable")
+            raise OstlerError("bad_request", f"{name!r} is not a valid name for an environment variable")
     paths = [os.path.abspath(path) for path in (cwd, *remove)]
     try:
         values = [encode(value) for value in (*argv, *paths)]
         pairs = {encode(name): encode(value) for name, value in variables.items()}
+        rules = None if wall is None else _rules(wall)
     except ValueError as error:
         raise OstlerError("bad_request", f"cannot start {argv[0]!r}: {error}") from None
     folder, *files = values[len(argv) :]
-    return values[: len(argv)], folder, pairs, tty, files
+    return values[: len(argv)], folder, pairs, tty, rules, files
+
+
+def _rules(wall: Wall) -> Packet:
+    """The wall as landlock.py takes it."""
+    readable = None if wall.readable is None else [encode(path) for path in wall.readable]
+    return [encode(path) for path in wall.writable], [encode(path) for path in wall.editable], readable, wall.sockets
 
 
 def encode(text: str) -> bytes:
@@ -185,10 +236,13 @@ def refusal(stage: str, number: int, argv: Sequence[str], cwd: str) -> OstlerErr
     """Why a process could not be started, as the one error people see."""
     why = os.strerror(number) if number else "the warden died"
     kind = KINDS.get(number, "crashed")
-    if kind == "too_many":
-        return OstlerError("too_many", f"cannot start {argv[0]}: {why}", "Wait until others have ended")
+    if kind == "too_many" and stage != "wall":
+        return OstlerError("too_many", f"cannot start {argv[0]}: {why}", "Wait until other processes have ended")
     if stage in ("fds", "warden"):
         return OstlerError("crashed", f"cannot start {argv[0]}: {why}")
+    if stage == "wall":
+        hint = "Nothing was started. See `ostler doctor`, or set walls in your settings"
+        return OstlerError("denied", f"cannot build the wall around {argv[0]}: {why}", hint)
     if stage == "cwd":
         kind = "denied" if number in (errno.EACCES, errno.EPERM) else "not_found"
         return OstlerError(kind, f"cannot work in the folder {cwd}: {why}")
@@ -197,5 +251,5 @@ def refusal(stage: str, number: int, argv: Sequence[str], cwd: str) -> OstlerErr
     if number == errno.ENOENT and os.path.exists(os.path.join(cwd, argv[0])):
         return OstlerError(kind, f"cannot start {argv[0]}: the interpreter in its first line is missing")
     if number == errno.ENOENT:
-        return OstlerError(kind, f"{argv[0]} is not there" if "/" in argv[0] else f"{argv[0]} is not on PATH")
+        return OstlerError(kind, f"{argv[0]} does not exist" if "/" in argv[0] else f"{argv[0]} is not on PATH")
     return OstlerError(kind, f"cannot start {argv[0]}: {why}")

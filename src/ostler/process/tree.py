@@ -6,10 +6,12 @@ import time
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
+from ostler import clock
 from ostler.process.warden import descendants, processes, read, stat
 
 MARK = "OSTLER_TURN"
 TICKS = os.sysconf("SC_CLK_TCK")
+SURE = 3  # looks that find nothing: one alone can miss a daemon whose parent exits, or that executes, just then
 GONE = b"ZXx"  # states of what only waits to be reaped
 # Kernels without CONFIG_PROC_CHILDREN keep no lists of children: there every walk is a walk of all.
 LISTS = os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
@@ -52,6 +54,12 @@ def identity(pid: int) -> int | None:
     return None if found is None or found[1] in GONE else found[3]
 
 
+def age(pid: int) -> float:
+    """Seconds since it was started; 0 if there is no such process."""
+    start = identity(pid)
+    return 0.0 if start is None else (now() - start) / TICKS
+
+
 def gone(pid: int, start_time: int) -> bool:
     """True if that very process has ended, whoever has its pid now."""
     return identity(pid) != start_time
@@ -73,6 +81,31 @@ def command(pid: int) -> str:
     return (line or read(f"/proc/{pid}/comm", 64).strip()).decode(errors="replace")
 
 
+def is_output(fd: int) -> bool:
+    """Whether the other end of this pipe is the stdout or stderr of a process: then somebody writes to it.
+
+    A pipe that was only left open (by ssh, a CI job, a server) is held by another descriptor.
+    """
+    pipe = os.fstat(fd)
+    return any(_writes(pid, pipe) for pid in processes() if pid != os.getpid())
+
+
+def _writes(pid: int, pipe: os.stat_result) -> bool:
+    try:
+        return any(os.path.samestat(pipe, os.stat(f"/proc/{pid}/fd/{number}")) for number in (1, 2))
+    except PermissionError:  # another user's: `sudo … |` stands in the same pipeline
+        return _group(pid) == os.getpgrp()
+    except OSError:
+        return False
+
+
+def _group(pid: int) -> int:
+    try:
+        return os.getpgid(pid)
+    except OSError:
+        return -1
+
+
 def name(member: Member) -> str:
     return f"{member.pid} {command(member.pid)}"
 
@@ -88,7 +121,7 @@ def send(those: Iterable[Member], number: int) -> None:
             if not gone(*member):
                 os.kill(member.pid, number)
         except OSError:
-            pass
+            pass  # it has ended meanwhile
 
 
 # -- the tree of a leader -----------------------------------------------------------------------------
@@ -99,8 +132,19 @@ def members(leader: Leader) -> set[Member]:
 
     Costs what the tree is large, not the machine.
     """
-    orphans = [pid for pid in children(leader.warden) if pid not in leader.others and is_orphan(pid, leader)]
+    orphans = orphans_of(leader)
     return as_members([*orphans, *below([leader.pid, *orphans] if leader.lives else orphans)])
+
+
+def detached(leader: Leader) -> set[Member]:
+    """Of the live tree of a leader, what no longer descends from it: its orphans, with theirs."""
+    orphans = orphans_of(leader)
+    return as_members([*orphans, *below(orphans)])
+
+
+def orphans_of(leader: Leader) -> list[int]:
+    """What it started and its parents have left: the warden has adopted it."""
+    return [pid for pid in children(leader.warden) if pid not in leader.others and is_orphan(pid, leader)]
 
 
 def is_orphan(pid: int, leader: Leader) -> bool:
@@ -159,26 +203,29 @@ def marked(mark: str, since: int = 0) -> list[int]:
     return [pid for pid, found in processes().items() if found[3] >= since and mark_of(pid) == mark]
 
 
-def end_marked(marks: Collection[str], grace: float = 0.7, limit: float = 5.0) -> tuple[str, ...]:
-    """Ends all that carry one of the marks, and their descendants: TERM, `grace`, KILL. Returns their names.
+def end_marked(
+    marks: Collection[str], also: Collection[Member] = (), grace: float = 0.7, limit: float = 5.0
+) -> tuple[str, ...]:
+    """Ends all that carry one of the marks, and `also` these, with their descendants: TERM, `grace`, KILL.
 
-    For turns whose warden or ostler is dead. Blocks for at most `grace` + `limit` seconds.
+    Returns their names. For turns whose warden or ostler is dead. Blocks for at most `grace` + `limit` seconds.
     """
-    found = trees_of(marks)
+    found, empty = trees_of(marks, also=also), 0
     names = tuple(name(member) for member in sorted(found))
     send(found, signal.SIGTERM)
-    kill_at = time.monotonic() + grace
-    while found and time.monotonic() < kill_at + limit:
-        if time.monotonic() >= kill_at:
+    kill_at = clock.monotonic() + grace
+    while empty < SURE and clock.monotonic() < kill_at + limit:
+        if clock.monotonic() >= kill_at:
             send(found, signal.SIGKILL)
         time.sleep(0.01)
-        found = living(found) or trees_of(marks)
+        found = living(found) or trees_of(marks, also=also)
+        empty = 0 if found else empty + 1
     return names
 
 
-def trees_of(marks: Collection[str], since: int = 0) -> set[Member]:
-    """All that carry one of the marks, with their descendants; never ourselves."""
+def trees_of(marks: Collection[str], since: int = 0, also: Collection[Member] = ()) -> set[Member]:
+    """All that carry one of the marks, and `also` these if they live, with their descendants; never ourselves."""
     table = processes()
-    roots = [pid for pid, found in table.items() if found[3] >= since and mark_of(pid) in marks]
-    roots = [pid for pid in roots if pid != os.getpid()]
+    roots = [pid for pid, found in table.items() if found[3] >= since and mark_of(pid) in marks] if marks else []
+    roots = [pid for pid in {*roots, *(member.pid for member in living(also))} if pid != os.getpid()]
     return as_members([*roots, *descendants(table, roots)])

@@ -6,7 +6,7 @@ waits but in its poll loop. As a subreaper it inherits every daemon its children
 ends all with TERM, 700 ms, KILL, removes the files it was told of, and goes.
 
 Packets are marshalled tuples over a SEQPACKET socket (one over 60 KB travels in a memfd):
-  spawn  id argv cwd env tty remove   + the child's ends: (stdin, stdout, stderr) or (terminal,)
+  spawn  id argv cwd env tty wall remove   + the child's ends: (stdin, stdout, stderr) or (terminal,)
   signal id number group              to the leader, or to its process group
   forget id                           its files need no removal any more
   memfd  id                           + a memfd with the packet, then the fds of that packet
@@ -24,6 +24,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 TERM_GRACE = 0.7
@@ -37,11 +38,13 @@ Stat = tuple[int, bytes, int, int]  # parent, state, session, start time
 Table = dict[int, Stat]
 
 
-def main(control: int, parent: int, soft_limit: int) -> None:
+def main(control: int, parent: int, soft_limit: int, group: str) -> None:
     """Lives until the control socket closes or `parent` dies; an error of our own ends the children too."""
     lower_fd_limit(soft_limit)
+    if group:
+        join(group)
     become_subreaper()
-    warden = Warden(control, parent)
+    warden = WardenProcess(control, parent)
     try:
         warden.run()
     finally:
@@ -49,7 +52,7 @@ def main(control: int, parent: int, soft_limit: int) -> None:
     os._exit(0)  # an orderly exit of the interpreter would only take time
 
 
-class Warden:
+class WardenProcess:
     """The children that live, and the socket to the ostler that asked for them."""
 
     def __init__(self, control: int, parent: int) -> None:
@@ -102,20 +105,29 @@ class Warden:
     def obey(self, packet: "tuple[Any, ...]", fds: list[int]) -> None:
         match packet:
             case ("memfd", id) if not fds:
-                self.tell("failed", id, "fds", errno.EMFILE)
+                self.send("failed", id, "fds", errno.EMFILE)
             case ("memfd", _):
                 self.obey(marshal.loads(read_whole(fds[0])), fds[1:])
-            case ("spawn", id, argv, cwd, env, tty, remove):
+            case ("spawn", id, argv, cwd, env, tty, wall, remove):
                 if remove:
                     self.files[id] = [(path, identity(path)) for path in remove]
-                self.spawn(id, argv, cwd, env, tty, fds)
+                self.spawn(id, argv, cwd, env, tty, wall, fds)
             case ("signal", id, number, group):
                 self.signal(id, number, group)
             case ("forget", id):
                 self.files.pop(id, None)
 
-    def spawn(self, id: int, argv: list[bytes], cwd: bytes, env: dict[bytes, bytes], tty: bool, fds: list[int]) -> None:
-        """Starts a child in its own session on the given descriptors; tells how that went."""
+    def spawn(
+        self,
+        id: int,
+        argv: list[bytes],
+        cwd: bytes,
+        env: dict[bytes, bytes],
+        tty: bool,
+        wall: "Any",
+        fds: list[int],
+    ) -> None:
+        """Starts a child in its own session on the given descriptors, behind a wall if there is one; tells of it."""
         stage = "fds"
         try:
             actions = ends(fds, tty)
@@ -123,15 +135,22 @@ class Warden:
             os.chdir(cwd)  # one thread: our own folder is free to use
             stage = "exec"
             program = find(argv[0], env.get(b"PATH", os.fsencode(os.defpath)))
-            pid = os.posix_spawn(
-                program, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=DEFAULTS
-            )
+
+            def start() -> int:
+                return os.posix_spawn(
+                    program, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=DEFAULTS
+                )
+
+            pid = start() if wall is None else start_behind(wall, start)
+        except NoWall as error:
+            self.files.pop(id, None)
+            self.send("failed", id, "wall", error.errno or errno.EINVAL)
         except (OSError, ValueError) as error:
             self.files.pop(id, None)
-            self.tell("failed", id, stage, getattr(error, "errno", None) or errno.EINVAL)
+            self.send("failed", id, stage, getattr(error, "errno", None) or errno.EINVAL)
         else:
             self.pids[id], self.ids[pid] = pid, id
-            self.tell("spawned", id, pid)
+            self.send("spawned", id, pid)
         finally:
             os.chdir("/")
 
@@ -143,7 +162,7 @@ class Warden:
         try:
             (os.killpg if group else os.kill)(pid, number)
         except OSError:
-            pass
+            pass  # it has ended meanwhile
 
     def reap(self) -> bool:
         """Takes every child that ended, adopted ones too; False when no child is left at all."""
@@ -157,9 +176,9 @@ class Warden:
             id = self.ids.pop(pid, None)
             if id is not None:
                 del self.pids[id]
-                self.tell("exit", id, os.waitstatus_to_exitcode(status))
+                self.send("exit", id, os.waitstatus_to_exitcode(status))
 
-    def tell(self, *packet: "Any") -> None:
+    def send(self, *packet: "Any") -> None:
         self.unsent.append(marshal.dumps(packet))
 
     def flush(self) -> None:
@@ -195,6 +214,29 @@ class Warden:
                 remove(path, was)
 
 
+class NoWall(OSError):
+    """The wall could not be built: nothing was started."""
+
+
+def start_behind(wall: "Any", start: "Callable[[], int]") -> int:
+    """Starts a child behind a wall. An error of the wall itself is `NoWall`, one of the exec stays what it is."""
+    reached: list[bool] = []
+
+    def begin() -> int:
+        reached.append(True)
+        return start()
+
+    try:
+        import landlock  # type: ignore[import-not-found]  # beside this file; only who builds walls pays for it
+
+        pid: int = landlock.start_behind(wall, begin)
+    except (ImportError, OSError) as error:
+        if reached:
+            raise
+        raise NoWall(getattr(error, "errno", None) or errno.EOPNOTSUPP, "no wall") from error
+    return pid
+
+
 # -- starting -----------------------------------------------------------------------------------------
 
 
@@ -204,6 +246,20 @@ def lower_fd_limit(soft_limit: int) -> None:
 
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft_limit if hard < 0 else min(soft_limit, hard), hard))
+
+
+def join(group: str) -> None:
+    """Into a cgroup, with all children to come. Here, since the kernel may take some 20 ms for it."""
+    try:
+        fd = os.open(f"{group}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        os.write(fd, b"0")
+    except OSError:
+        pass  # the kernel does not let us: the tree and the mark still lead to all children
+    finally:
+        os.close(fd)
 
 
 def become_subreaper() -> None:
@@ -242,7 +298,7 @@ def drain(fd: int) -> None:
         while os.read(fd, 4096):
             pass
     except BlockingIOError:
-        pass
+        pass  # it is empty
 
 
 def read_whole(fd: int) -> bytes:
@@ -292,7 +348,7 @@ def remove(path: bytes, was: Identity | None) -> None:
 
         shutil.rmtree(path, ignore_errors=True)
     except OSError:
-        pass
+        pass  # it is gone already
 
 
 def signal_all(number: int) -> None:
@@ -300,7 +356,7 @@ def signal_all(number: int) -> None:
         try:
             os.kill(pid, number)
         except OSError:
-            pass
+            pass  # it has ended meanwhile
 
 
 # -- reading /proc ------------------------------------------------------------------------------------

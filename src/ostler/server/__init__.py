@@ -1,1 +1,1 @@
-"""The server: HTTP, SSE and WebSocket behind one door, and the page."""
+"""The server: HTTP, SSE and WebSocket behind one gateway, and the page."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from ostler import clock
 from ostler.errors import OstlerError
 from ostler.store.files import private_folder, typed
 
@@ -38,7 +39,7 @@ class ServerLock:
             os.fchmod(self._fd, 0o600)
         if not _soon(lambda: _locks(self._fd, fcntl.LOCK_EX)):
             os.close(self._fd)
-            raise _taken(folder)
+            raise _taken(folder, who_serves(folder))
         self.last = _read(self._fd)  # who served before us
 
     def write(self, serves: Serves) -> None:
@@ -60,7 +61,7 @@ def who_serves(state_folder: str | Path) -> Serves | None:
     try:
         found: list[Serves] = []
 
-        def told() -> bool:
+        def found_or_free() -> bool:
             if _locks(fd, fcntl.LOCK_SH):
                 return True  # nobody holds it
             serves = _read(fd)
@@ -68,20 +69,25 @@ def who_serves(state_folder: str | Path) -> Serves | None:
                 found.append(serves)
             return bool(found)
 
-        _soon(told)
+        _soon(found_or_free)
         return found[0] if found else None
     finally:
         os.close(fd)
 
 
-def _taken(folder: Path) -> OstlerError:
-    serves = who_serves(folder)
+def check_free(state_folder: str | Path) -> None:
+    """Raises what `ServerLock` would, if a server runs on this folder now."""
+    if (serves := who_serves(state_folder)) is not None:
+        raise _taken(Path(state_folder), serves)
+
+
+def _taken(folder: Path, serves: Serves | None) -> OstlerError:
     who = f"process {serves.pid}" if serves else "another process"
     where = f" at {serves.url}" if serves and serves.url else ""
     return OstlerError(
         "bad_request",
-        f"a server runs on {folder} already: {who}{where}",
-        "Get in with `ostler link`, or end it with `ostler down`",
+        f"a server is already running on {folder}: {who}{where}",
+        "Log in with `ostler link`, or stop it with `ostler down`",
     )
 
 
@@ -94,15 +100,15 @@ def _locks(fd: int, how: int) -> bool:
 
 
 def _read(fd: int) -> Serves | None:
-    with suppress(msgspec.DecodeError, OSError):
+    with suppress(msgspec.DecodeError, OSError):  # empty, or of another version: then nobody is known to serve
         return msgspec.json.decode(os.pread(fd, 4096, 0), type=Serves)
     return None
 
 
 def _soon(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + _PATIENCE
+    deadline = clock.monotonic() + _PATIENCE
     while not condition():
-        if time.monotonic() > deadline:
+        if clock.monotonic() > deadline:
             return False
         time.sleep(0.01)
     return True

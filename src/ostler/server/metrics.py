@@ -1,13 +1,13 @@
 """What the server counts, for Prometheus. The client library is imported when somebody asks."""
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import ostler as package
-from ostler.server.answer import Scope
+from ostler import clock
+from ostler.server.responses import Scope
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -42,13 +42,12 @@ class Metrics:
         self._requests[method if method in (*_METHODS, "WS") else "other", route, str(status)] += 1
 
     async def watch_lag(self) -> None:
-        """How late the event loop is, for ever."""
-        while True:
-            due = time.monotonic() + _LAG_EVERY
-            await asyncio.sleep(_LAG_EVERY)
-            late = max(0.0, time.monotonic() - due)
-            self._lag_sum, self._lag_count = self._lag_sum + late, self._lag_count + 1
-            self._lag.update(step for step in _LAG_STEPS if late <= step)
+        """One look at how late the event loop is."""
+        due = clock.monotonic() + _LAG_EVERY
+        await asyncio.sleep(_LAG_EVERY)
+        late = max(0.0, clock.monotonic() - due)
+        self._lag_sum, self._lag_count = self._lag_sum + late, self._lag_count + 1
+        self._lag.update(step for step in _LAG_STEPS if late <= step)
 
     def text(self) -> bytes:
         from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest

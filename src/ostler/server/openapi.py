@@ -1,35 +1,37 @@
-"""The API as an OpenAPI 3.1 document: what the framework finds out of the handlers, corrected.
+"""The API as an OpenAPI 3.1 document: routes as they are declared, schemas as msgspec reads and writes them."""
 
-The framework leaves out the discriminator of unions, takes streams and files for JSON, knows neither our errors nor
-the door, and calls fields optional that are always told. What it cannot know stands at the handlers, as options:
-`right` (if it is not that of the method), `problems` (statuses beyond those of every route), `answers` (media types),
-`answer_type`, `stream_of`, `also` (further good statuses) and `takes` (the media type of a body that is not JSON).
-"""
-
-from collections.abc import Iterable
+import inspect
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, get_args
 
 import msgspec
-from litestar import Litestar
-from litestar.handlers import HTTPRouteHandler
-from litestar.routes import HTTPRoute
-from litestar.types import ASGIApp
-from msgspec import Struct
 
-from ostler.server.door import RIGHT_OF
+import ostler as package
+from ostler.model import AnyEvent
+from ostler.server.live_socket import JournalRequest
 from ostler.server.problems import MEDIA_TYPE as PROBLEM
 from ostler.server.problems import ProblemAnswer
-from ostler.server.streams import MEDIA_TYPE as STREAM
-from ostler.words import AnyEvent
+from ostler.server.replies import EVENT_STREAM, JSON
+from ostler.server.routes_events import LIVE_EVENTS
+from ostler.server.routing import WEBSOCKET, Route
+from ostler.terminal.viewer_protocol import AnyTerminalMessage, AnyViewerMessage
 
 _REF = "#/components/schemas/{name}"
-_JSON = "application/json"
-_ALWAYS = (400, 401, 403, 421)  # of the door
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")  # in this order
+_ALWAYS = (400, 401, 403, 421)  # of the gateway
 _WITH_BODY = (408, 413, 415)
+
+# Unions with a name of their own, and what they are. Each is told apart by the `kind` of its structs.
+_UNIONS = {
+    "AnyEvent": (AnyEvent, "One event of a journal, told apart by its `kind`"),
+    "AnyTerminalMessage": (AnyTerminalMessage, "One message of a terminal to its viewer, beside frames of output"),
+    "AnyViewerMessage": (AnyViewerMessage, "One message of a viewer to its terminal"),
+    "JournalRequest": (JournalRequest, "What a page asks of /api/live/ws"),
+}
 
 _PROBLEMS = {
     400: "The request is not understood, or cannot be right",
-    401: "Nobody is logged in",
+    401: "You are not logged in",
     403: "This person, or this access, may not do it",
     404: "There is no such thing",
     408: "The body did not come in time",
@@ -40,26 +42,30 @@ _PROBLEMS = {
     422: "The agent or terminal cannot do this",
     424: "Something that is needed is not installed, or not logged in",
     429: "Too many, or too much for now",
-    502: "The process that did it is gone",
+    502: "The process that did it is gone, or did not take it",
     503: "The server cannot do its work",
+    504: "It took longer than the limit",
 }
 
 
-def document(app: Litestar, cookie: str) -> dict[str, Any]:
+def document(routes: Sequence[Route], cookie: str) -> dict[str, Any]:
     """The whole document. `cookie` is the name of the cookie of this server."""
-    made: dict[str, Any] = msgspec.to_builtins(app.openapi_schema.to_schema())
-    operations = _operations(app)
-    schemas = Schemas([each.sent for each in operations], [each.told for each in operations])
+    documented = sorted(
+        (each for each in routes if each.method != WEBSOCKET),
+        key=lambda each: (each.path, _METHODS.index(each.method)),
+    )
+    sockets = [each for each in routes if each.method == WEBSOCKET]
+    schemas = Schemas([each.body for each in documented], [each.answer for each in documented if _is_json(each)])
     paths: dict[str, Any] = {}
-    for each in operations:
-        found = made["paths"][each.path][each.method]
-        paths.setdefault(each.path, {})[each.method] = _operation(each, found, schemas)
+    for each in documented:
+        paths.setdefault(each.path, {})[each.method.lower()] = _operation(each, schemas)
     return {
         "openapi": "3.1.0",
-        "info": {**made["info"], "description": _ABOUT},
+        "info": {"title": "ostler", "version": package.__version__, "description": _ABOUT},
         "servers": [{"url": "/"}],
         "security": [{"token": []}, {"cookie": []}],
         "paths": paths,
+        "x-websockets": {each.path: _socket(each, schemas) for each in sockets},
         "components": {
             "schemas": schemas.components,
             "responses": {str(status): _problem(text) for status, text in _PROBLEMS.items()},
@@ -73,8 +79,7 @@ def document(app: Litestar, cookie: str) -> dict[str, Any]:
 
 _ABOUT = (
     "Sessions, turns, journals and terminals of ostler. Every error is a problem (RFC 9457) with the kind of error, "
-    "what failed and what to do next. Terminals are watched over WebSocket: /api/terminals/{terminal}/ws, and "
-    "/api/sessions/{session}/terminal/ws for the one that is followed."
+    "what failed and what to do next. Terminals are watched over WebSocket: see `x-websockets`."
 )
 
 
@@ -87,132 +92,89 @@ def routes_table(doc: dict[str, Any]) -> list[list[str]]:
     ]
 
 
-class Operation(Struct, frozen=True, kw_only=True):
-    """One method of one path, as its handler says."""
-
-    path: str
-    method: str
-    handler: Any
-    sent: Any  # the type of the body; None: there is none
-    told: Any  # the type of the answer
-
-    @property
-    def options(self) -> dict[str, Any]:
-        options: dict[str, Any] = self.handler.opt
-        return options
-
-    @property
-    def right(self) -> str:
-        """What a person has to have the right to; "" for what is open to everybody."""
-        right: str = self.options.get("right", RIGHT_OF[self.method.upper()])
-        return right
-
-
-def _operations(app: Litestar) -> list[Operation]:
-    found = [
-        Operation(
-            path=route.path_format,
-            method=method.lower(),
-            handler=handler,
-            sent=handler.parsed_data_field.annotation if handler.parsed_data_field else None,
-            told=_told(handler),
-        )
-        for route in app.routes
-        if isinstance(route, HTTPRoute)
-        for handler in route.route_handlers
-        for method in handler.http_methods
-        if handler.include_in_schema and method in RIGHT_OF and method != "OPTIONS"
-    ]
-    return sorted(found, key=lambda each: (each.path, list(RIGHT_OF).index(each.method.upper())))
-
-
-def _told(handler: HTTPRouteHandler) -> Any:
-    """The type of what is answered: a struct, None, or `bytes` for whatever is not JSON."""
-    if "answer_type" in handler.opt:
-        return handler.opt["answer_type"]
-    told = handler.parsed_fn_signature.return_type
-    if told.args and isinstance(told.origin, type) and told.origin.__name__ == "Response":
-        return told.args[0]
-    plain = told.annotation in (None, type(None), ASGIApp) or msgspec.inspect.is_struct_type(told.annotation)
-    return told.annotation if plain and told.annotation is not ASGIApp else _unlike_json(told.annotation)
-
-
-def _unlike_json(annotation: Any) -> Any:
-    return annotation if getattr(annotation, "__origin__", None) is dict else bytes
+def _is_json(route: Route) -> bool:
+    return JSON in route.media_types and route.answer is not None
 
 
 # -- one operation ------------------------------------------------------------------------------------
 
 
-def _operation(each: Operation, made: dict[str, Any], schemas: "Schemas") -> dict[str, Any]:
-    options = each.options
+def _operation(route: Route, schemas: "Schemas") -> dict[str, Any]:
     statuses = {
         *_ALWAYS,
-        *((404,) if "{" in each.path else ()),
-        *(_WITH_BODY if each.method != "get" else ()),
-        *options.get("problems", ()),
+        *((404,) if "{" in route.path else ()),
+        *(_WITH_BODY if route.method != "GET" else ()),
+        *route.options.get("problems", ()),
     }
-    corrected: dict[str, Any] = {
-        **{name: made[name] for name in ("tags", "summary", "description") if name in made},
-        "operationId": each.handler.fn.__name__,
-        "x-right": each.right,
-        "parameters": [_parameter(parameter) for parameter in made.get("parameters", ())],
+    described = inspect.getdoc(route.handler)
+    operation: dict[str, Any] = {
+        "tags": [route.tag],
+        "summary": route.summary,
+        **({"description": described} if described else {}),
+        "operationId": route.handler.__name__,
+        "x-right": route.right,
+        "parameters": list(_parameters(route, schemas)),
         "responses": {
-            **_good(each, schemas),
+            **_good(route, schemas),
             **{str(status): {"$ref": f"#/components/responses/{status}"} for status in sorted(statuses)},
             "5XX": {"$ref": "#/components/responses/503"},
         },
     }
-    if each.sent is not None or "takes" in options:
-        takes = options.get("takes", _JSON)
-        schema = schemas.of(each.sent) if each.sent is not None else {"type": "string", "format": "binary"}
-        corrected["requestBody"] = {"required": True, "content": {takes: {"schema": schema}}}
-    if not each.right:
-        corrected["security"] = []
-    return corrected
+    if route.body is not None or "takes" in route.options:
+        schema = schemas.of(route.body) if route.body is not None else {"type": "string", "format": "binary"}
+        operation["requestBody"] = {
+            "required": True,
+            "content": {route.options.get("takes", JSON): {"schema": schema}},
+        }
+    if not route.right:
+        operation["security"] = []
+    return operation
 
 
-def _good(each: Operation, schemas: "Schemas") -> dict[str, Any]:
-    first = {"description": each.handler.summary or "Done"}
-    if each.told not in (None, type(None)):
-        first["content"] = _content(each, schemas)
-    also = {str(status): {**first, "description": text} for status, text in each.options.get("also", {}).items()}
-    return {str(each.handler.status_code): first, **also}
+def _socket(route: Route, schemas: "Schemas") -> dict[str, Any]:
+    """OpenAPI has no word for WebSockets: `hears` and `tells` are the messages that are JSON."""
+    found: dict[str, Any] = {"summary": route.summary, "x-right": route.right}
+    if "hears" in route.options:
+        found["hears"] = schemas.of(route.options["hears"])
+    if "tells" in route.options:
+        found["tells"] = schemas.of(route.options["tells"])
+    return found
 
 
-def _content(each: Operation, schemas: "Schemas") -> dict[str, Any]:
-    media_types = each.options.get("answers") or (
-        str(each.handler.media_type or _JSON) if each.told is bytes else _JSON,
-    )
-    content = {}
-    for media_type in (media_types,) if isinstance(media_types, str) else media_types:
-        if media_type == _JSON:
-            content[media_type] = {"schema": schemas.of(each.told)}
-        elif media_type == STREAM and "stream_of" in each.options:
-            content[media_type] = _stream(schemas.of(each.options["stream_of"]))
-        else:
-            content[media_type] = {"schema": {"type": "string"}}
+def _good(route: Route, schemas: "Schemas") -> dict[str, Any]:
+    first: dict[str, Any] = {"description": route.summary}
+    if route.answer is not None:
+        first["content"] = {media_type: _content(media_type, route, schemas) for media_type in route.media_types}
+    also = {str(status): {**first, "description": text} for status, text in route.options.get("also", {}).items()}
+    return {str(route.status): first, **also}
+
+
+def _content(media_type: str, route: Route, schemas: "Schemas") -> dict[str, Any]:
+    if media_type == JSON:
+        return {"schema": schemas.of(route.answer)}
+    content: dict[str, Any] = {"schema": {"type": "string"}}
+    if media_type == EVENT_STREAM and "stream_of" in route.options:
+        # OpenAPI 3.1 has no word for the events of a stream; 3.2 calls it so.
+        content["x-itemSchema"] = schemas.of_event(route.options["stream_of"])
     return content
 
 
-def _stream(item: dict[str, Any]) -> dict[str, Any]:
-    """OpenAPI 3.1 has no word for the events of a stream; 3.2 calls it so."""
-    return {"schema": {"type": "string"}, "x-itemSchema": {"properties": {"data": item}}}
+def _parameters(route: Route, schemas: "Schemas") -> Iterator[dict[str, Any]]:
+    for name in route.in_path:
+        yield {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+    for field in msgspec.structs.fields(route.values):
+        schema = _without_null(schemas.of(field.type))
+        if field.default is not None:
+            schema["default"] = field.default
+        text = {"description": schema.pop("description")} if "description" in schema else {}
+        place = "header" if field.name in route.headers else "query"
+        yield {"name": field.encode_name, "in": place, **text, "required": False, "schema": schema}
 
 
-def _parameter(made: dict[str, Any]) -> dict[str, Any]:
-    """Without the framework's empty words. Nobody can send null in an address or a header: leaving it out is that."""
-    schema = {name: value for name, value in made["schema"].items() if name != "description"}
-    choices = [each for each in schema.pop("oneOf", ()) if each != {"type": "null"}]
-    if isinstance(schema.get("type"), list):
-        schema["type"] = next(kind for kind in schema["type"] if kind != "null")
-    if "enum" in schema:
-        schema["enum"] = [value for value in schema["enum"] if value is not None]
-    for name in ("minimum", "maximum"):
-        if schema.get("type") == "integer" and name in schema:
-            schema[name] = int(schema[name])
-    kept = {name: value for name, value in made.items() if name in ("name", "in", "description", "required")}
-    return {**kept, "schema": {**(choices[0] if choices else {}), **schema}}
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Nobody can send null in an address or a header: leaving it out is that."""
+    schema = next((each for each in schema.get("anyOf", ()) if each != {"type": "null"}), schema)
+    return {"type": "string", **schema} if "enum" in schema else schema
 
 
 def _problem(text: str) -> dict[str, Any]:
@@ -225,21 +187,23 @@ def _problem(text: str) -> dict[str, Any]:
 class Schemas:
     """The schemas of all bodies and answers, by msgspec, which reads and writes them too."""
 
-    def __init__(self, sent: Iterable[Any], told: Iterable[Any]) -> None:
-        sent = [type for type in sent if type is not None]
-        told = [ProblemAnswer, AnyEvent, *(type for type in told if type not in (None, bytes))]
-        _, found = msgspec.json.schema_components([*sent, *told], ref_template=_REF)
-        written = _structs(told) - _structs(sent)
-        for struct in written:
-            _tell_required(struct, found[struct.__name__])
-        (union,), _ = msgspec.json.schema_components([AnyEvent], ref_template=_REF)
-        self._event = union["discriminator"]
+    def __init__(self, bodies: Iterable[Any], answers: Iterable[Any]) -> None:
+        bodies = [type for type in bodies if type is not None]
+        bodies += [AnyViewerMessage, JournalRequest]
+        answers = [ProblemAnswer, AnyEvent, AnyTerminalMessage, *LIVE_EVENTS.values(), *answers]
+        _, found = msgspec.json.schema_components([*bodies, *answers], ref_template=_REF)
+        for struct in _structs(answers) - _structs(bodies):
+            _require_written(struct, found[struct.__name__])
+        unions, _ = msgspec.json.schema_components([union for union, _ in _UNIONS.values()], ref_template=_REF)
+        self._unions = dict(zip(_UNIONS, unions, strict=True))
         self.components = {name: self._corrected(schema) for name, schema in sorted(found.items())}
-        self.components["AnyEvent"] = {
-            "title": "AnyEvent",
-            "description": "One event of a journal, told apart by its `kind`",
-            "oneOf": union["anyOf"],
-            "discriminator": union["discriminator"],
+        for name, union in self._unions.items():
+            described = {"title": name, "description": _UNIONS[name][1]}
+            self.components[name] = {**described, "oneOf": union["anyOf"], "discriminator": union["discriminator"]}
+        self.components["LiveEvent"] = {
+            "title": "LiveEvent",
+            "description": "One event of /api/live: its name, and its data",
+            "oneOf": [self._live_event(name, type) for name, type in LIVE_EVENTS.items()],
         }
 
     def of(self, type: Any) -> dict[str, Any]:
@@ -247,13 +211,24 @@ class Schemas:
         corrected: dict[str, Any] = self._corrected(schema)
         return corrected
 
+    def of_event(self, stream_of: Any) -> dict[str, Any]:
+        """One event of a stream: named ones differ in their data."""
+        if stream_of is LIVE_EVENTS:
+            return {"$ref": _REF.format(name="LiveEvent")}
+        return {"properties": {"data": self.of(stream_of)}}
+
+    def _live_event(self, name: str, type: Any) -> dict[str, Any]:
+        properties = {"event": {"enum": [name]}, "data": self.of(type)}
+        return {"type": "object", "properties": properties, "required": [*properties]}
+
     def _corrected(self, schema: Any) -> Any:
         if isinstance(schema, tuple | list):
             return [self._corrected(each) for each in schema]
         if not isinstance(schema, dict):
             return schema
-        if schema.get("discriminator") == self._event:
-            return {"$ref": _REF.format(name="AnyEvent")}
+        if schema in self._unions.values():
+            name = next(name for name, union in self._unions.items() if union == schema)
+            return {"$ref": _REF.format(name=name)}
         corrected = {name: self._corrected(value) for name, value in schema.items()}
         if "discriminator" in corrected:
             corrected["oneOf"] = corrected.pop("anyOf")
@@ -278,9 +253,11 @@ def _structs(types: Iterable[Any]) -> set[Any]:
     return found
 
 
-def _tell_required(struct: Any, schema: dict[str, Any]) -> None:
-    """A field with a default is told all the same, unless the struct leaves defaults out."""
+def _require_written(struct: Any, schema: dict[str, Any]) -> None:
+    """A field with a default is written all the same, unless the struct leaves defaults out."""
+    if struct.__struct_config__.array_like:
+        return
     if not struct.__struct_config__.omit_defaults:
         schema["required"] = list(schema["properties"])
     elif struct in get_args(AnyEvent):
-        schema["required"] = [*schema["required"], "seq", "at"]  # given by the journal to each
+        schema["required"] = [*schema["required"], "seq", "at", "turn"]  # given by the journal to each

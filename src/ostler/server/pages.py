@@ -1,5 +1,7 @@
 """The page's own files: the only thing that anybody may fetch."""
 
+import asyncio
+import gzip
 import hashlib
 import mimetypes
 import os
@@ -7,8 +9,10 @@ import re
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ostler.server.answer import Pairs, Receive, Scope, Send
+from ostler.server.compression import takes_gzip
+from ostler.server.responses import Pairs, Receive, Scope, Send
 
 BUILT = Path(__file__).parent / "page"
 
@@ -39,6 +43,7 @@ class PageFile(Struct, frozen=True):
     media_type: str
     tag: str
     stamp: tuple[int, int]  # when it was changed, and its size
+    encoding: bytes = b""
 
 
 class Pages:
@@ -47,6 +52,7 @@ class Pages:
     def __init__(self, folder: Path = BUILT) -> None:
         self._folder = folder
         self._files: dict[str, PageFile] = {}
+        self._packed: dict[str, PageFile] = {}
 
     def has(self, path: str) -> bool:
         """Whether this path is the page or one of its files; the page itself always is."""
@@ -59,15 +65,20 @@ class Pages:
         if file is None:
             await _respond(scope, send, 503, [(b"content-type", b"text/html; charset=utf-8")], _NOT_BUILT.encode())
             return
+        if takes_gzip(scope["headers"]):
+            file = await self._pack(path, file)
         # Files under /assets/ have a digest in their names: they never change.
         caching = b"public, max-age=31536000, immutable" if path.startswith("/assets/") else b"no-cache"
         headers = [
             (b"content-type", file.media_type.encode()),
             (b"etag", file.tag.encode()),
             (b"cache-control", caching),
+            (b"vary", b"Accept-Encoding"),
         ]
+        if file.encoding:
+            headers.append((b"content-encoding", file.encoding))
         if any(name == b"if-none-match" and file.tag.encode() in value for name, value in scope["headers"]):
-            await _respond(scope, send, 304, headers[1:], b"")
+            await _respond(scope, send, 304, headers[1:4], b"")
         else:
             await _respond(scope, send, 200, headers, file.data)
 
@@ -83,6 +94,17 @@ class Pages:
         tag = f'"{hashlib.sha256(data).hexdigest()[:24]}"'
         self._files[path] = PageFile(data, _media_type(path), tag, stamp)
         return self._files[path]
+
+    async def _pack(self, path: str, file: PageFile) -> PageFile:
+        """The same compressed, once for all who ask; under a tag of its own, as it is another sequence of bytes."""
+        known = self._packed.get(path)
+        if known is not None and known.stamp == file.stamp:
+            return known
+        data = await asyncio.to_thread(gzip.compress, file.data, mtime=0)
+        if len(data) < len(file.data):  # a font or an image is compressed already
+            file = replace(file, data=data, tag=f'{file.tag[:-1]}-gzip"', encoding=b"gzip")
+        self._packed[path] = file
+        return file
 
     def _stamp(self, path: str) -> tuple[int, int] | None:
         try:

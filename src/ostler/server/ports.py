@@ -32,7 +32,7 @@ def listen(host: str, port: int) -> Listening:
     if host != LOOPBACK:
         known = ("::1" if ":" in host else LOOPBACK) if is_any(host) else host
         return Listening((first,), (known,), port)
-    with suppress(OSError):
+    with suppress(OSError):  # no IPv6 here, or the port is another's there
         return Listening((first, _bound("::1", port)), (LOOPBACK, "::1"), port)
     return Listening((first,), (LOOPBACK,), port)
 
@@ -42,11 +42,11 @@ def checked_host(host: str, exposed: bool) -> str:
     try:
         address = ipaddress.ip_address(LOOPBACK if host == "localhost" else host)
     except ValueError:
-        raise OstlerError("bad_request", f"{host!r} is no address", "Write one like 127.0.0.1") from None
+        raise OstlerError("bad_request", f"{host!r} is not an IP address", "Write one like 127.0.0.1") from None
     if not address.is_loopback and not exposed:
         raise OstlerError(
             "bad_request",
-            f"{host} can be reached from other machines, and whoever comes in can run programs here",
+            f"{host} can be reached from other machines, and whoever gets in can run programs here",
             "If that is what you want, add --expose; an SSH tunnel to the loopback is safer",
         )
     return str(address)
@@ -58,7 +58,8 @@ def is_any(host: str) -> bool:
 
 def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    # Named, since asyncio turns Nagle's delay off only for what it knows to be TCP: an answer took 40 ms longer.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         # A port of a server that has just ended is free again at once; one that is in use stays refused.
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -85,7 +86,7 @@ def who_listens(port: int) -> str:
 def _listening_inodes(port: int) -> list[str]:
     found = []
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with suppress(OSError), open(table) as lines:
+        with suppress(OSError), open(table) as lines:  # no such table: no IPv6 here
             rows = [line.split() for line in lines][1:]
             found += [row[9] for row in rows if row[3] == "0A" and int(row[1].rpartition(":")[2], 16) == port]
     return found
@@ -93,8 +94,8 @@ def _listening_inodes(port: int) -> list[str]:
 
 def _open_files(pid: str) -> set[str]:
     found = set()
-    with suppress(OSError):
+    with suppress(OSError):  # another user's, or gone
         for name in os.listdir(f"/proc/{pid}/fd"):
-            with suppress(OSError):
+            with suppress(OSError):  # closed since it was listed
                 found.add(os.readlink(f"/proc/{pid}/fd/{name}"))
     return found

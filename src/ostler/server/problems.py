@@ -3,19 +3,15 @@
 import logging
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec import Struct
 
-from ostler.errors import ErrorKind, OstlerError
-
-if TYPE_CHECKING:
-    from litestar import Request, Response
+from ostler.errors import INTERNAL_ERROR, ErrorKind, OstlerError
+from ostler.terminal.safe import one_line
 
 MEDIA_TYPE = "application/problem+json"
 
-log = logging.getLogger("ostler.server")
+_log = logging.getLogger(__name__)
 
 _KIND_OF_STATUS: dict[int, ErrorKind] = {
     401: "unauthenticated",
@@ -41,7 +37,7 @@ class ProblemAnswer(Struct, frozen=True, kw_only=True):
 
 
 class Refusal(Exception):
-    """An answer that the door gives by itself: a status that no kind of error has."""
+    """An answer that the gateway gives by itself: a status that no kind of error has."""
 
     def __init__(self, status: int, detail: str, hint: str = "", headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
@@ -56,33 +52,19 @@ def answer_to(error: BaseException) -> ProblemAnswer:
         return _answer(status, error.kind, error.message, error.hint, error.retry_at)
     if isinstance(error, Refusal):
         return _answer(error.status, _kind(error.status), error.detail, error.hint)
-    status = getattr(error, "status_code", 500)
-    if status >= 500:
-        return _answer(500, "crashed", "a fault in ostler", "The server's log says more")
-    return _answer(status, _kind(status), _detail(error))
+    return _answer(500, "crashed", INTERNAL_ERROR, "See the server's log")
 
 
 def headers_of(error: BaseException) -> dict[str, str]:
     return dict(getattr(error, "headers", None) or {})
 
 
-def tell(error: BaseException, what: str) -> None:
-    """Logs what is a fault of ours; everything else is told to the one who asked, and to nobody else."""
-    if not isinstance(error, OstlerError | Refusal) and getattr(error, "status_code", 500) >= 500:
-        log.error("%s failed", what, exc_info=error)
-
-
-def on_error(request: "Request[Any, Any, Any]", error: Exception) -> "Response[bytes]":
-    """The one exception handler of the application."""
-    from litestar import Response
-
-    tell(error, f"{request.method} {request.url.path}")
-    answer = answer_to(error)
-    if answer.status == 404 and not isinstance(error, OstlerError):
-        hint = "GET /api/openapi.json lists what there is"
-        answer = _answer(404, "not_found", f"there is nothing at {request.scope['path']}", hint)
-    body = msgspec.json.encode(answer)
-    return Response(body, status_code=answer.status, media_type=MEDIA_TYPE, headers=headers_of(error))
+def log_error(error: BaseException, what: str) -> None:
+    """Logs what is a fault of ours as an error; everything else is told to the one who asked, and logged at debug."""
+    if not isinstance(error, OstlerError | Refusal):
+        _log.error("%s failed", one_line(what), exc_info=error)
+    else:
+        _log.debug("%s was refused: %s", one_line(what), one_line(str(error)))
 
 
 def _answer(status: int, kind: ErrorKind, detail: str, hint: str = "", retry_at: float | None = None) -> ProblemAnswer:
@@ -92,14 +74,3 @@ def _answer(status: int, kind: ErrorKind, detail: str, hint: str = "", retry_at:
 
 def _kind(status: int) -> ErrorKind:
     return _KIND_OF_STATUS.get(status, "bad_request")
-
-
-def _detail(error: BaseException) -> str:
-    """The framework says `Validation failed for …` and keeps what is wrong beside it."""
-    extra = getattr(error, "extra", None)
-    parts = [_part(each) for each in extra if isinstance(each, dict)] if isinstance(extra, list) else []
-    return "; ".join(filter(None, parts)) or str(getattr(error, "detail", "") or error)
-
-
-def _part(wrong: dict[str, Any]) -> str:
-    return ": ".join(str(wrong[key]) for key in ("key", "message") if wrong.get(key))

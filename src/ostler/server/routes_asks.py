@@ -2,18 +2,20 @@
 
 from typing import Annotated
 
-from litestar import Router, get, post
 from msgspec import Meta, Struct
 
 from ostler.errors import OstlerError
-from ostler.server.people import Person, require
-from ostler.server.routes_sessions import Body
-from ostler.words import Asked, TurnRow
+from ostler.model import Asked, AskRow, TurnRow
+from ostler.server.auth import Person
+from ostler.server.request_body import RequestBody
+from ostler.server.routing import Routes
 from ostler.work import Ostler
-from ostler.work.asks import Answer
+from ostler.work.dialogs.asks import AskAnswer
+
+asks = Routes("asks")
 
 
-class AskAnswer(Body, frozen=True, kw_only=True):
+class NewAnswer(RequestBody, frozen=True, kw_only=True):
     """`option`: allow, deny, always, never, or the kind of an option that the ask has."""
 
     ask: Annotated[str, Meta(min_length=1, max_length=1000)]
@@ -21,7 +23,7 @@ class AskAnswer(Body, frozen=True, kw_only=True):
     message: Annotated[str, Meta(max_length=10_000)] = ""
 
 
-class Steering(Body, frozen=True, kw_only=True):
+class Steering(RequestBody, frozen=True, kw_only=True):
     text: Annotated[str, Meta(min_length=1, max_length=65_536)]
 
 
@@ -29,32 +31,42 @@ class AskList(Struct, frozen=True, kw_only=True):
     items: list[Asked]
 
 
-@get("/api/turns/{turn:str}/asks", summary="What it asks and nobody has answered, the oldest first")
+class AskRowList(Struct, frozen=True, kw_only=True):
+    items: list[AskRow]
+
+
+@asks("GET /api/sessions/{session}/asks", "The newest that it asked, and who answered, the oldest first")
+async def list_asks_of_session(
+    ostler: Ostler,
+    session: str,
+    since: Annotated[float, Meta(ge=0, description="seconds since the epoch")] = 0.0,
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 200,
+) -> AskRowList:
+    return AskRowList(items=ostler.store.asks_of_session(ostler.find(session).id, since, limit))
+
+
+@asks("GET /api/turns/{turn}/asks", "What it asks and nobody has answered, the oldest first")
 async def list_asks(ostler: Ostler, turn: str) -> AskList:
     return AskList(items=ostler.open_asks(ostler.find_turn(turn).id))
 
 
-@post(
-    "/api/turns/{turn:str}/answer", summary="Answers an ask; the first answer counts", status_code=204, problems=(502,)
-)
-async def answer_ask(ostler: Ostler, person: Person, turn: str, data: AskAnswer) -> None:
+@asks("POST /api/turns/{turn}/answer", "Answers an ask; the first answer counts", status=204, problems=(502,))
+async def answer_ask(ostler: Ostler, person: Person, turn: str, data: NewAnswer) -> None:
     """An ask that is not open, or no longer, is not found. What is allowed never goes beyond the turn's access."""
-    require(person, "type")
     row = _running(ostler, turn)
-    await ostler.answer(row.id, Answer(ask=data.ask, option=data.option, by=person.name, message=data.message))
+    await ostler.answer(row.id, AskAnswer(ask=data.ask, option=data.option, by=person.name, message=data.message))
 
 
-@post(
-    "/api/turns/{turn:str}/steer",
-    summary="Tells a running turn more, where the agent can take it",
-    status_code=204,
+@asks(
+    "POST /api/turns/{turn}/steer",
+    "Tells a running turn more, where the agent can take it",
+    status=204,
     problems=(422, 502),
 )
 async def steer_turn(ostler: Ostler, person: Person, turn: str, data: Steering) -> None:
-    require(person, "type")
     row = _running(ostler, turn)
     if row.turn.transport != "dialog":
-        raise OstlerError("unsupported", f"turn {row.id} runs in no dialog", "Queue it as the next prompt")
+        raise OstlerError("unsupported", f"turn {row.id} is not running in a dialog", "Queue it as the next prompt")
     if row.state == "queued":
         raise OstlerError("not_found", f"turn {row.id} has not begun yet")
     await ostler.steer(row.session, data.text, person.name)
@@ -65,6 +77,3 @@ def _running(ostler: Ostler, turn: str) -> TurnRow:
     if row.state == "ended":
         raise OstlerError("not_found", f"turn {row.id} has ended", "Send it as the next prompt")
     return row
-
-
-asks = Router("/", tags=["asks"], route_handlers=[list_asks, answer_ask, steer_turn])

@@ -2,26 +2,29 @@
 
 import asyncio
 import os
-import time
+from functools import cache
 from typing import Annotated, Any
 
-from litestar import Request, Response, Router, get, post, put
-from litestar.datastructures import Cookie
-from litestar.params import Parameter
-from msgspec import Struct
+import msgspec
+from msgspec import Meta, Struct
 
 import ostler as package
+from ostler import clock
 from ostler.errors import OstlerError
-from ostler.server.door import Door, Person, require
+from ostler.server.auth import LINK_SECONDS, LOGIN_SECONDS, Authenticator, TokenClaims
+from ostler.server.gateway import OwnAddresses, Person
 from ostler.server.metrics import Metrics
-from ostler.server.openapi import document
-from ostler.server.people import LINK_SECONDS, LOGIN_SECONDS, People, Statement
 from ostler.server.problems import Refusal
+from ostler.server.replies import Reply
+from ostler.server.request_body import RequestBody
+from ostler.server.routing import Request, Route, Routes
 from ostler.server.uploads import Upload, Uploads
-from ostler.terminal.viewing import Rights
+from ostler.terminal.viewer_protocol import Rights
 from ostler.work import Ostler
 
 MANY = 2_000  # folders that are listed
+
+login_routes, server_routes, choices = Routes("login"), Routes("server"), Routes("choosing")
 
 
 class About(Struct, frozen=True, kw_only=True):
@@ -29,7 +32,7 @@ class About(Struct, frozen=True, kw_only=True):
 
     started_at: float
     folder: str  # where it was started: new sessions begin there
-    door: Door
+    own: OwnAddresses
 
 
 class Me(Struct, frozen=True, kw_only=True):
@@ -45,11 +48,11 @@ class Me(Struct, frozen=True, kw_only=True):
     default_folder: str
 
 
-class Login(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Login(RequestBody, frozen=True, kw_only=True):
     token: str
 
 
-class LinkWish(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LinkRequest(RequestBody, frozen=True, kw_only=True):
     rights: Rights = "view"
     name: str = ""
 
@@ -72,36 +75,34 @@ class Folders(Struct, frozen=True, kw_only=True):
     folders: list[str]
 
 
-# -- people -------------------------------------------------------------------------------------------
+# -- logins -------------------------------------------------------------------------------------------
 
 
-@post("/api/login", status_code=200, tags=["people"], summary="Spends a link; sets the cookie", right="")
-async def login(
-    request: Request[Any, Any, Any], data: Login, ostler: Ostler, people: People, about: About
-) -> Response[Me]:
-    said = await people.redeem(data.token)
-    token = people.sign("login", said.rights, said.name, LOGIN_SECONDS)
-    return Response(me_of(said.person, ostler, about), cookies=[_cookie(request, people, token, int(LOGIN_SECONDS))])
+@login_routes("POST /api/login", "Spends a link; sets the cookie", status=200, right="", answer=Me)
+async def login(request: Request, data: Login, ostler: Ostler, auth: Authenticator, about: About) -> Reply:
+    said = await auth.redeem(data.token)
+    token = auth.sign("login", said.rights, said.name, LOGIN_SECONDS)
+    cookie = _cookie(request, auth, token, int(LOGIN_SECONDS))
+    return Reply(me_of(said.person, ostler, about), headers=[cookie])
 
 
-@post("/api/logout", status_code=204, tags=["people"], summary="Ends this login, or this token, for good", right="view")
-async def logout(request: Request[Any, Any, Any], people: People) -> Response[None]:
-    said: Statement = request.scope["state"]["statement"]
-    await people.spent.add(said)
-    return Response(None, cookies=[_cookie(request, people, "", 0)])
+@login_routes("POST /api/logout", "Ends this login, or this token, for good", status=204, right="view", answer=None)
+async def logout(request: Request, auth: Authenticator) -> Reply:
+    said: TokenClaims = request.scope["state"]["claims"]
+    await auth.end(said)
+    return Reply(None, status=204, headers=[_cookie(request, auth, "", 0)])
 
 
-@get("/api/me", tags=["people"], summary="Who one is, and where")
+@login_routes("GET /api/me", "Who one is, and where")
 async def me(ostler: Ostler, person: Person, about: About) -> Me:
     return me_of(person, ostler, about)
 
 
-@post("/api/links", tags=["people"], summary="A link for somebody else: good once, for an hour", right="admin")
-async def links(request: Request[Any, Any, Any], data: LinkWish, person: Person, people: People) -> Link:
-    require(person, "admin")
-    token = people.sign("link", data.rights, data.name or person.name, LINK_SECONDS)
-    where = request.headers.get("origin") or f"http://{request.headers['host']}"
-    return Link(url=f"{where}/#t={token}", expires_at=time.time() + LINK_SECONDS)
+@login_routes("POST /api/links", "A link for somebody else: valid once, for an hour", right="admin")
+async def links(request: Request, data: LinkRequest, person: Person, auth: Authenticator) -> Link:
+    token = auth.sign("link", data.rights, data.name or person.name, LINK_SECONDS)
+    where = request.header("origin") or f"http://{request.header('host')}"
+    return Link(url=f"{where}/#t={token}", expires_at=clock.now() + LINK_SECONDS)
 
 
 def me_of(person: Person, ostler: Ostler, about: About) -> Me:
@@ -120,74 +121,68 @@ def me_of(person: Person, ostler: Ostler, about: About) -> Me:
     )
 
 
-def _cookie(request: Request[Any, Any, Any], people: People, value: str, seconds: int) -> Cookie:
-    secure = request.headers.get("origin", "").startswith("https://")
-    return Cookie(
-        key=people.cookie, value=value, max_age=seconds, path="/", httponly=True, samesite="strict", secure=secure
-    )
+def _cookie(request: Request, auth: Authenticator, value: str, seconds: int) -> tuple[bytes, bytes]:
+    secure = "; Secure" if request.header("origin").startswith("https://") else ""
+    cookie = f"{auth.cookie}={value}; HttpOnly; Max-Age={seconds}; Path=/; SameSite=strict{secure}"
+    return b"set-cookie", cookie.encode()
 
 
 # -- the server ---------------------------------------------------------------------------------------
 
 
-@get("/healthz", tags=["server"], summary="Whether it works")
+@server_routes("GET /healthz", "Whether it works")
 async def healthz(ostler: Ostler, about: About) -> Health:
     try:
         ostler.store.data_version()
     except OstlerError as error:
         raise Refusal(503, f"the store does not answer: {error.message}", error.hint) from error
     return Health(
-        status="ok", version=package.__version__, pid=os.getpid(), uptime_s=round(time.time() - about.started_at, 3)
+        status="ok", version=package.__version__, pid=os.getpid(), uptime_s=round(clock.now() - about.started_at, 3)
     )
 
 
-@get("/metrics", tags=["server"], summary="Counts for Prometheus", media_type="text/plain; version=0.0.4")
+@server_routes("GET /metrics", "Counts for Prometheus", media_types=("text/plain; version=0.0.4",))
 async def metrics(metrics: Metrics) -> bytes:
     return metrics.text()
 
 
-@get("/api/openapi.json", tags=["server"], summary="This API (OpenAPI 3.1)")
-async def openapi(request: Request[Any, Any, Any], people: People) -> dict[str, Any]:
-    state = request.app.state
-    if "openapi" not in state:
-        state["openapi"] = await asyncio.to_thread(document, request.app, people.cookie)
-    return dict(state["openapi"])
+@server_routes("GET /api/openapi.json", "This API (OpenAPI 3.1)", answer=dict[str, Any])
+async def openapi(auth: Authenticator, routes: tuple[Route, ...]) -> Reply:
+    return Reply(await asyncio.to_thread(_openapi, routes, auth.cookie))
+
+
+@cache
+def _openapi(routes: tuple[Route, ...], cookie: str) -> bytes:
+    from ostler.server.openapi import document
+
+    return msgspec.json.encode(document(routes, cookie))
 
 
 # -- choosing -----------------------------------------------------------------------------------------
 
 
-@get(
-    "/api/folders",
-    tags=["choosing"],
-    summary="The folders in a folder of the server's machine",
-    right="type",
-    problems=(404,),
-)
+@choices("GET /api/folders", "The folders in a folder of the server's machine", right="type", problems=(404,))
 async def folders(
-    person: Person, about: About, at: Annotated[str, Parameter(description="an absolute path", max_length=4096)] = ""
+    about: About, at: Annotated[str, Meta(description="an absolute path", max_length=4096)] = ""
 ) -> Folders:
-    require(person, "type")
     return await asyncio.to_thread(_folders, at or about.folder)
 
 
-@put(
-    "/api/uploads/{name:str}",
-    status_code=201,
-    tags=["choosing"],
-    summary="Hands over a file for a turn",
+@choices(
+    "PUT /api/uploads/{name}",
+    "Hands over a file for a turn",
+    status=201,
     takes="application/octet-stream",
     problems=(429,),
 )
-async def upload(request: Request[Any, Any, Any], name: str, person: Person, uploads: Uploads) -> Upload:
+async def upload(request: Request, name: str, uploads: Uploads) -> Upload:
     """The body is the file itself, `application/octet-stream`, at most 32 MiB."""
-    require(person, "type")
-    return await uploads.keep(name, request.stream())
+    return await uploads.keep(name, request.chunks())
 
 
 def _folders(at: str) -> Folders:
     if not os.path.isabs(at) or "\0" in at:
-        raise OstlerError("bad_request", f"{at!r} is no absolute path")
+        raise OstlerError("bad_request", f"{at!r} is not an absolute path")
     path = os.path.realpath(at)
     try:
         with os.scandir(path) as entries:
@@ -214,6 +209,3 @@ def _is_text(name: str) -> bool:
     except UnicodeEncodeError:
         return False  # bytes that are no UTF-8 cannot be told in JSON
     return True
-
-
-meta = Router("/", route_handlers=[login, logout, me, links, healthz, metrics, openapi, folders, upload])

@@ -1,45 +1,75 @@
-"""Sessions over HTTP: list, create, look, fork, follow another terminal, remove."""
+"""Sessions over HTTP: list, create, look, rename, fork, move, follow another terminal, close, remove."""
 
 import os
 from typing import Annotated
 
-from litestar import Router, delete, get, post, put
-from litestar.params import Parameter, QueryParameter
 from msgspec import Meta, Struct
 
+from ostler.access import Access
 from ostler.errors import OstlerError
+from ostler.model import SessionState, SystemMode, TransportName, TurnOptions
+from ostler.server.auth import Person
 from ostler.server.live import Live
-from ostler.server.people import Person, require
+from ostler.server.other_sessions import OtherSessions
+from ostler.server.replies import Reply
+from ostler.server.request_body import RequestBody
+from ostler.server.routing import Routes
 from ostler.server.views import SessionView, session_view, session_views
-from ostler.words import Access, Session, SessionState
 from ostler.work import Ostler
+from ostler.work.sessions.filters import mentions
+from ostler.work.sessions.moving import MidTurn
+from ostler.work.turns.begin import begin
 
 MANY = 10_000
 
 Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Model = Annotated[str, Meta(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f\x7f]+$")]  # an ARN is long
 Text = Annotated[str, Meta(max_length=100_000)]
+Query = Annotated[str, Meta(max_length=200, description="part of its name, title, folder, agent or id")]
+
+sessions = Routes("sessions")
 
 
-class Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of a request: a field that is not known is an error, not a wish that is passed over."""
-
-
-class NewSession(Body, frozen=True, kw_only=True):
+class NewSession(RequestBody, frozen=True, kw_only=True):
     """`agent` may be an agent, a model or a profile; `folder` an absolute path, or one that begins with `~/`."""
 
-    agent: Name
+    agent: Model
     folder: Annotated[str, Meta(min_length=1, max_length=4096)]
     access: Access | None = None
-    model: Name | None = None
+    model: Model | None = None
     name: Name | None = None
     system: Text | None = None
+    system_mode: SystemMode | None = None
+    transport: TransportName | None = None
 
 
-class ForkWish(Body, frozen=True, kw_only=True):
+class ForkRequest(RequestBody, frozen=True, kw_only=True):
     name: Name | None = None
 
 
-class PrimaryWish(Body, frozen=True, kw_only=True):
+class RenameRequest(RequestBody, frozen=True, kw_only=True):
+    """None: it has no name any more."""
+
+    name: Name | None
+
+
+class HandRequest(RequestBody, frozen=True, kw_only=True):
+    """`agent` may be a profile. `wait`: a quota that is used up is waited for."""
+
+    agent: Name
+    prompt: Text = ""
+    name: Name | None = None
+    wait: bool = False
+
+
+class MoveRequest(RequestBody, frozen=True, kw_only=True):
+    """`mid_turn`: what becomes of a turn that runs. `wait`: it goes on, and the session moves when it has ended."""
+
+    transport: TransportName
+    mid_turn: MidTurn | None = None
+
+
+class PrimaryTerminalRequest(RequestBody, frozen=True, kw_only=True):
     """None: the newest live terminal is followed again."""
 
     terminal: str | None
@@ -49,80 +79,122 @@ class SessionList(Struct, frozen=True, kw_only=True):
     items: list[SessionView]
 
 
-@get("/", summary="Sessions, the last used first")
+@sessions("GET /api/sessions", "Sessions of all machines, the last used first")
 async def list_sessions(
     watcher: Live,
-    text: Annotated[
-        str, QueryParameter(name="query", max_length=200, description="part of its name, title, folder, agent or id")
-    ] = "",
-    in_state: Annotated[SessionState | None, QueryParameter(name="state")] = None,
-    limit: Annotated[int, Parameter(ge=1, le=MANY)] = 500,
+    person: Person,
+    elsewhere: OtherSessions | None,
+    query: Query = "",
+    state: SessionState | None = None,
+    limit: Annotated[int, Meta(ge=1, le=MANY)] = 500,
 ) -> SessionList:
-    rows = watcher.watch.newest_sessions(-1 if text or in_state else limit)
-    found = [row for row in rows if in_state in (None, row.state) and _holds(row, text.casefold())]
-    return SessionList(items=session_views(watcher.watch, found[:limit]))
+    rows = watcher.watch.newest_sessions(-1 if query or state else limit)
+    found = [row for row in rows if state in (None, row.state) and mentions(row, query)]
+    views = session_views(watcher.watch, found[:limit])
+    if elsewhere is not None and not person.via:
+        far = await elsewhere.listed(person)
+        views += [view for view in far if state in (None, view.state) and mentions(view, query)]
+        views.sort(key=lambda view: view.used_at, reverse=True)
+    return SessionList(items=views[:limit])
 
 
-@post("/", summary="A new session; its first turn comes later", problems=(404, 409))
-async def create_session(ostler: Ostler, watcher: Live, person: Person, data: NewSession) -> SessionView:
-    require(person, "type")
-    check_text(data.system)
+@sessions("POST /api/sessions", "A new session; its first turn comes later", problems=(404, 409, 422))
+async def create_session(ostler: Ostler, watcher: Live, data: NewSession) -> SessionView:
     made = await ostler.session(
         data.agent,
-        folder=_absolute(data.folder, ostler.setup.home),
+        folder=absolute(data.folder, ostler.setup.home),
         name=data.name,
         model=data.model,
         access=data.access,
         system=data.system,
+        system_mode=data.system_mode,
+        transport=data.transport,
     )
     return session_view(watcher.watch, await made.keep())
 
 
-@get("/{session:str}", summary="One session, by its id, its name or the beginning of its id")
+@sessions("GET /api/sessions/{session}", "One session, by its id, its name or the beginning of its id")
 async def get_session(ostler: Ostler, watcher: Live, session: str) -> SessionView:
     return session_view(watcher.watch, ostler.find(session))
 
 
-@delete("/{session:str}", summary="Ends its terminals, and removes it with its journal and files", problems=(409,))
-async def remove_session(ostler: Ostler, person: Person, session: str) -> None:
-    require(person, "admin")
+@sessions(
+    "DELETE /api/sessions/{session}", "Ends its terminals, and removes it with its journal and files", problems=(409,)
+)
+async def remove_session(ostler: Ostler, session: str) -> None:
     await ostler.remove(session)
 
 
-@post("/{session:str}/fork", summary="A new session that begins as a copy of this one", problems=(409, 422))
-async def fork_session(ostler: Ostler, watcher: Live, person: Person, session: str, data: ForkWish) -> SessionView:
-    require(person, "type")
+@sessions(
+    "POST /api/sessions/{session}/close",
+    "Ends its turns, processes and terminals, and keeps its record",
+    status=200,
+    problems=(409,),
+)
+async def close_session(ostler: Ostler, watcher: Live, session: str) -> SessionView:
+    """A closed session takes no more turns. One that is closed already stays as it is."""
+    return session_view(watcher.watch, await ostler.close_session(session))
+
+
+@sessions("PUT /api/sessions/{session}/name", "Gives it another name", problems=(409,))
+async def rename_session(ostler: Ostler, watcher: Live, session: str, data: RenameRequest) -> SessionView:
+    return session_view(watcher.watch, await ostler.rename(session, data.name))
+
+
+@sessions("POST /api/sessions/{session}/fork", "A new session that begins as a copy of this one", problems=(409, 422))
+async def fork_session(ostler: Ostler, watcher: Live, session: str, data: ForkRequest) -> SessionView:
     forked = await (await ostler.session(session=session)).fork(data.name)
     return session_view(watcher.watch, forked.row)
 
 
-@put("/{session:str}/primary", summary="Chooses the terminal that is followed")
-async def set_primary(ostler: Ostler, watcher: Live, person: Person, session: str, data: PrimaryWish) -> SessionView:
-    require(person, "type")
+@sessions(
+    "POST /api/sessions/{session}/hand",
+    "Hands it over to another agent: a new session, whose first turn goes on with its work",
+    problems=(409, 422, 424, 429),
+)
+async def hand_session(ostler: Ostler, watcher: Live, session: str, data: HandRequest) -> SessionView:
+    """The first prompt says what was asked and done, the plan, and what changed; `prompt` what to do next."""
+    live, prompt = await ostler.hand(session, data.agent, data.prompt, data.name)
+    await begin(live, prompt, TurnOptions(), wait=data.wait)
+    return session_view(watcher.watch, ostler.find(live.id))
+
+
+@sessions(
+    "POST /api/sessions/{session}/move",
+    "Its next turns have another transport, in the same conversation",
+    status=200,
+    answer=SessionView,
+    also={202: "A turn runs: it moves when that has ended"},
+    problems=(409, 422),
+)
+async def move_session(ostler: Ostler, watcher: Live, session: str, data: MoveRequest) -> Reply:
+    """Busy (409) while a turn runs or a person has the keyboard of the agent's screen, unless `mid_turn` says more."""
+    row = ostler.find(session)
+    try:
+        mid_turn = data.mid_turn if data.mid_turn != "wait" else None
+        moved = await ostler.move(row.id, data.transport, mid_turn)
+    except OstlerError as error:
+        if error.kind != "busy" or data.mid_turn != "wait":
+            raise
+        ostler.turns.own(_move_later(ostler, row.id, data.transport))
+        return Reply(session_view(watcher.watch, row), status=202)
+    return Reply(session_view(watcher.watch, moved))
+
+
+async def _move_later(ostler: Ostler, session: str, transport: TransportName) -> None:
+    await ostler.move(session, transport, "wait")
+
+
+@sessions("PUT /api/sessions/{session}/primary", "Chooses the terminal that is followed")
+async def set_primary(ostler: Ostler, watcher: Live, session: str, data: PrimaryTerminalRequest) -> SessionView:
     row = ostler.find(session)
     await ostler.terminals.set_primary(row.id, data.terminal)
     return session_view(watcher.watch, ostler.find(row.id))
 
 
-def check_text(text: str | None) -> None:
-    if text is not None and "\0" in text:
-        raise OstlerError("bad_request", "a system prompt cannot contain a NUL character")
-
-
-def _holds(row: Session, query: str) -> bool:
-    return any(query in part.casefold() for part in (row.name or "", row.title, row.folder, row.agent, row.id))
-
-
-def _absolute(folder: str, home: str) -> str:
+def absolute(folder: str, home: str) -> str:
     """A relative path would mean the place where the server happens to run."""
     path = os.path.join(home, folder[2:]) if folder.startswith("~/") else home if folder == "~" else folder
     if not os.path.isabs(path):
-        raise OstlerError("bad_request", f"{folder!r} is no absolute path", "Write it from / or ~/ on")
+        raise OstlerError("bad_request", f"{folder!r} is not an absolute path", "Begin it with / or ~/")
     return path
-
-
-sessions = Router(
-    "/api/sessions",
-    tags=["sessions"],
-    route_handlers=[list_sessions, create_session, get_session, remove_session, fork_session, set_primary],
-)

@@ -1,71 +1,82 @@
 """Terminals over HTTP: list, open, look, type, end. What is seen live goes over `sockets.py`."""
 
 import os
-from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
 import msgspec
-from litestar import Router, delete, get, post
-from litestar.params import Parameter
-from litestar.response import Stream
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from ostler.access import Access
 from ostler.errors import OstlerError
-from ostler.server.people import Person, require
+from ostler.model import HookMode, SignalName, TerminalRow
+from ostler.server.auth import Person
+from ostler.server.replies import FileReply
+from ostler.server.request_body import RequestBody
+from ostler.server.routing import Routes
 from ostler.server.sockets import author_of
-from ostler.terminal.screen_words import ProgressState, Shape, Snapshot
-from ostler.terminal.viewing import Input, Resize
-from ostler.words import TerminalRow
+from ostler.terminal.row_stream import cursor_view
+from ostler.terminal.screen.protocol import ProgressState, Snapshot
+from ostler.terminal.viewer_protocol import CursorView, Input, ResizeTerminal
 from ostler.work import Ostler
+from ostler.work.terminals.prompt import LIMIT, PromptReceipt
+from ostler.work.terminals.terminals import COLS, ROWS
 
 TEXT_LIMIT = 1 << 20
-CHUNK = 256 * 1024
+Seconds = Annotated[float, Meta(gt=0, le=600)]
+
+terminals = Routes("terminals")
 
 
 # -- what is asked and answered ---------------------------------------------------------------------------
 
 
-class Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of a request: a field that is not known is an error, not a wish that is passed over."""
-
-
-class NewTerminal(Body, frozen=True, kw_only=True):
+class NewTerminal(RequestBody, frozen=True, kw_only=True):
     session: str
     argv: Annotated[list[str], msgspec.Meta(min_length=1, max_length=1000)]
     folder: str | None = None
     env: dict[str, str] | None = None
-    cols: int = 80
-    rows: int = 24
+    cols: int = COLS
+    rows: int = ROWS
     name: str | None = None
     primary: bool = False
 
 
-class Typed(Body, frozen=True, kw_only=True):
+class NewTui(RequestBody, frozen=True, kw_only=True):
+    """`access`, `env` and `hooks` as for a turn."""
+
+    cols: int = COLS
+    rows: int = ROWS
+    access: Access | None = None
+    env: dict[str, str] | None = None
+    hooks: HookMode | None = None
+
+
+class Typed(RequestBody, frozen=True, kw_only=True):
     """`take`: the keyboard is taken first. Without it, who does not hold the keyboard is denied."""
 
     message: Input
     take: bool = False
 
 
-class NewSize(Body, frozen=True, kw_only=True):
+class PromptRequest(RequestBody, frozen=True, kw_only=True):
+    """`echo`: Enter is pressed once the screen shows the text; without that, `undelivered` after `limit` seconds."""
+
+    text: Annotated[str, Meta(min_length=1, max_length=TEXT_LIMIT)]
+    limit: Seconds = LIMIT
+    echo: bool = True
+
+
+class NewSize(RequestBody, frozen=True, kw_only=True):
     cols: int
     rows: int
 
 
-class LeaseWish(Body, frozen=True, kw_only=True):
+class LeaseRequest(RequestBody, frozen=True, kw_only=True):
     action: Literal["take", "release"]
 
 
 class TerminalList(Struct, frozen=True, kw_only=True):
     items: list[TerminalRow]
-
-
-class CursorView(Struct, frozen=True, kw_only=True):
-    x: int
-    y: int
-    shape: Shape
-    visible: bool
-    blinking: bool
 
 
 class ModesView(Struct, frozen=True, kw_only=True):
@@ -100,59 +111,67 @@ class SnapshotView(Struct, frozen=True, kw_only=True):
 # -- looking ----------------------------------------------------------------------------------------------
 
 
-@get("/", summary="Terminals, newest first; ended ones too")
+@terminals("GET /api/terminals", "Terminals, newest first; ended ones too")
 async def list_terminals(ostler: Ostler, session: str | None = None, live: bool = False) -> TerminalList:
     return TerminalList(items=ostler.terminals.list(session, live))
 
 
-@get("/{terminal:str}", summary="One terminal")
+@terminals("GET /api/terminals/{terminal}", "One terminal")
 async def get_terminal(ostler: Ostler, terminal: str) -> TerminalRow:
     return ostler.terminals.get(terminal)
 
 
-@get("/{terminal:str}/snapshot", summary="What it shows now, or showed at the end")
-async def snapshot(ostler: Ostler, terminal: str, history: bool = False) -> SnapshotView:
-    return _view(await ostler.terminals.snapshot(terminal, history))
+@terminals("GET /api/terminals/{terminal}/snapshot", "What it shows now, showed at the end, or at a time")
+async def snapshot(
+    ostler: Ostler, terminal: str, history: bool = False, at: Annotated[float, Meta(ge=0)] | None = None
+) -> SnapshotView:
+    """With `at`, the screen as it was so many seconds after the terminal began, by its recording."""
+    return _view(await ostler.terminals.snapshot(terminal, history, at))
 
 
-@get("/{terminal:str}/text", summary="The last of its output as plain text", media_type="text/plain")
+@terminals("GET /api/terminals/{terminal}/text", "The last of its output as plain text", media_types=("text/plain",))
 async def text(
-    ostler: Ostler, terminal: str, limit: Annotated[int, Parameter(ge=1, le=TEXT_LIMIT)] = TEXT_LIMIT
+    ostler: Ostler,
+    terminal: str,
+    limit: Annotated[int, Meta(ge=1, le=TEXT_LIMIT)] = TEXT_LIMIT,
+    since: Annotated[int, Meta(ge=0)] | None = None,
 ) -> str:
-    return await ostler.terminals.text(terminal, limit)
+    """With `since`, what it put out after that offset: that of a prompt's receipt, or of a snapshot."""
+    return await ostler.terminals.text(terminal, limit, since)
 
 
-@get("/{terminal:str}/recording", summary="Its recording (asciicast v2)", media_type="application/x-asciicast")
-async def recording(ostler: Ostler, terminal: str) -> Stream:
+@terminals("GET /api/terminals/{terminal}/wait", "Waits for the end of its program", problems=(504,))
+async def wait(ostler: Ostler, terminal: str, limit: Seconds = 30.0) -> TerminalRow:
+    """Answers when it has ended; 504 if it runs for longer than `limit` seconds."""
+    await ostler.terminals.wait(terminal, limit)
+    return ostler.terminals.get(terminal)
+
+
+@terminals(
+    "GET /api/terminals/{terminal}/recording",
+    "Its recording (asciicast v2)",
+    media_types=("application/x-asciicast",),
+    answer=bytes,
+)
+async def recording(ostler: Ostler, terminal: str) -> FileReply:
+    """As far as it goes now; each event is written whole."""
     row = ostler.terminals.get(terminal)
     try:
-        size = os.stat(row.recording).st_size
+        fd = os.open(row.recording, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         raise OstlerError("not_found", f"terminal {row.id} has no recording") from None
-    return Stream(
-        _beginning(row.recording, size),
-        media_type="application/x-asciicast",
-        headers={"content-disposition": f'attachment; filename="{row.id}.cast"', "content-length": str(size)},
-    )
-
-
-async def _beginning(path: str, size: int) -> AsyncIterator[bytes]:
-    """So much as was promised of a file that may still grow; each event is written whole."""
-    with open(path, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NOFOLLOW)) as file:
-        while size > 0 and (chunk := file.read(min(size, CHUNK))):
-            size -= len(chunk)
-            yield chunk
+    return FileReply(fd, f"{row.id}.cast", "application/x-asciicast")
 
 
 def _view(seen: Snapshot) -> SnapshotView:
-    cursor, modes, progress = seen.cursor, seen.modes, seen.progress
+    modes, progress = seen.modes, seen.progress
     return SnapshotView(
         offset=seen.offset,
         cols=seen.cols,
         rows=seen.rows,
         text=seen.text,
         styled=seen.styled,
-        cursor=CursorView(x=cursor.x, y=cursor.y, shape=cursor.shape, visible=cursor.visible, blinking=cursor.blinking),
+        cursor=cursor_view(seen.cursor),
         modes=ModesView(
             alternate=modes.alternate, bracketed_paste=modes.bracketed_paste, mouse=modes.mouse, focus=modes.focus
         ),
@@ -167,11 +186,8 @@ def _view(seen: Snapshot) -> SnapshotView:
 # -- acting -----------------------------------------------------------------------------------------------
 
 
-@post("/", summary="Opens a terminal and runs a program in it", problems=(404, 409, 422, 424, 429))
-async def open_terminal(
-    ostler: Ostler, person: Person, terminal_commands: frozenset[str] | None, data: NewTerminal
-) -> TerminalRow:
-    require(person, "type")
+@terminals("POST /api/terminals", "Opens a terminal and runs a program in it", problems=(404, 409, 422, 424, 429))
+async def open_terminal(ostler: Ostler, terminal_commands: frozenset[str] | None, data: NewTerminal) -> TerminalRow:
     if terminal_commands is not None and data.argv[0] not in terminal_commands:
         allowed = ", ".join(sorted(terminal_commands)) or "none"
         raise OstlerError("denied", f"`{data.argv[0]}` may not be run here", f"Allowed: {allowed}")
@@ -188,50 +204,55 @@ async def open_terminal(
     return opened.row
 
 
-@post("/{terminal:str}/input", summary="Types into it", status_code=204, problems=(409, 422, 429))
+@terminals(
+    "POST /api/sessions/{session}/tui",
+    "Starts the agent's own screen in a terminal, without a turn",
+    problems=(404, 409, 422, 424, 429),
+)
+async def open_tui(ostler: Ostler, session: str, data: NewTui) -> TerminalRow:
+    """The next turns with `transport: pty` and the same options use it. One that is there already is the answer."""
+    live = await ostler.session(session=session)
+    opened = await live.open_tui(cols=data.cols, rows=data.rows, access=data.access, env=data.env, hooks=data.hooks)
+    return opened.row
+
+
+@terminals("POST /api/terminals/{terminal}/input", "Types into it", status=204, problems=(409, 422, 429))
 async def type_into(ostler: Ostler, person: Person, terminal: str, data: Typed, viewer: str | None = None) -> None:
-    require(person, "type")
     await ostler.terminals.input(terminal, author_of(person, viewer), data.message, data.take)
 
 
-@post("/{terminal:str}/resize", summary="Gives it another size", status_code=204, problems=(409, 422))
+@terminals(
+    "POST /api/terminals/{terminal}/prompt",
+    "Sends a prompt to its program: pasted, seen on its screen, then Enter",
+    status=200,
+    problems=(409, 422, 502),
+)
+async def send_prompt(ostler: Ostler, person: Person, terminal: str, data: PromptRequest) -> PromptReceipt:
+    """The receipt says how far it came; its `offset` is for `/text?since=`. For a turn of an agent, start a turn."""
+    limit, echo = data.limit, data.echo
+    return await ostler.terminals.send(terminal, data.text, by=person.name, limit=limit, echo=echo)
+
+
+@terminals("POST /api/terminals/{terminal}/resize", "Gives it another size", status=204, problems=(409, 422))
 async def resize(ostler: Ostler, person: Person, terminal: str, data: NewSize, viewer: str | None = None) -> None:
-    require(person, "type")
-    await ostler.terminals.input(terminal, author_of(person, viewer), Resize(cols=data.cols, rows=data.rows))
+    await ostler.terminals.input(terminal, author_of(person, viewer), ResizeTerminal(cols=data.cols, rows=data.rows))
 
 
-@post("/{terminal:str}/lease", summary="Takes the keyboard or hands it back", status_code=204, problems=(409, 422))
-async def lease(ostler: Ostler, person: Person, terminal: str, data: LeaseWish, viewer: str | None = None) -> None:
-    require(person, "type")
+@terminals(
+    "POST /api/terminals/{terminal}/lease", "Takes the keyboard or hands it back", status=204, problems=(409, 422)
+)
+async def lease(ostler: Ostler, person: Person, terminal: str, data: LeaseRequest, viewer: str | None = None) -> None:
     await ostler.terminals.lease(terminal, author_of(person, viewer), data.action)
 
 
-@post("/{terminal:str}/kill", summary="Ends its program; the terminal stays listed and viewable", status_code=204)
-async def kill(ostler: Ostler, person: Person, terminal: str) -> None:
-    require(person, "type")
-    await ostler.terminals.kill(terminal)
-
-
-@delete("/{terminal:str}", summary="Ends it if it lives, and removes it with its recording")
-async def release(ostler: Ostler, person: Person, terminal: str) -> None:
-    require(person, "admin")
-    await ostler.terminals.release(terminal)
-
-
-terminals = Router(
-    "/api/terminals",
-    tags=["terminals"],
-    route_handlers=[
-        list_terminals,
-        open_terminal,
-        get_terminal,
-        snapshot,
-        text,
-        recording,
-        type_into,
-        resize,
-        lease,
-        kill,
-        release,
-    ],
+@terminals(
+    "POST /api/terminals/{terminal}/kill", "Ends its program; the terminal stays listed and viewable", status=204
 )
+async def kill(ostler: Ostler, terminal: str, signal: SignalName | None = None) -> None:
+    """With `signal` the program gets that, and may go on. INT and QUIT go to what runs in the foreground."""
+    await ostler.terminals.kill(terminal, signal)
+
+
+@terminals("DELETE /api/terminals/{terminal}", "Ends it if it lives, and removes it with its recording")
+async def release(ostler: Ostler, terminal: str) -> None:
+    await ostler.terminals.release(terminal)

@@ -7,31 +7,41 @@ import os
 import signal
 import socket
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from functools import partial
+from typing import NamedTuple
 
 import uvicorn
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from ostler import clock
 from ostler.errors import OstlerError
+from ostler.machines.directory import Directory
+from ostler.machines.membership import JoinOptions, Membership, machine_id
 from ostler.server.app import Site, build
-from ostler.server.connection import SETTINGS
-from ostler.server.door import door_of
+from ostler.server.connection import SETTINGS, load_websockets
+from ostler.server.gateway import OwnAddresses, addresses_of, origin_of
+from ostler.server.http_connection import HttpConnection, IdleConnections
 from ostler.server.lock import ServerLock, Serves
-from ostler.server.ports import LOOPBACK, Listening, checked_host, listen, who_listens
-from ostler.server.problems import log
+from ostler.server.machine_facts import MachineFactsSource
+from ostler.server.ports import LOOPBACK, Listening, checked_host, is_any, listen, who_listens
+from ostler.server.routes_agents import AgentReports
 from ostler.settings import Settings
+from ostler.supervise import Loop
 from ostler.work import Ostler
+from ostler.work.folder_settings import loader
 
-__all__ = ["Listening", "Plan", "Serving", "listen", "serve", "serving"]
+__all__ = ["Listening", "ServerOptions", "Serving", "listen", "serve", "serving"]
 
 GRACE = 3.0  # seconds for answers under way when the server stops
 DEADLINE = 15.0  # seconds after which a server that was told to stop is gone whatever happens
-_KEY_LOOK = 1.0
+_LOGIN_LOOK = 0.25  # seconds between looks at who is still logged in
 _SWEEP = 3600.0
 
+_log = logging.getLogger(__name__)
 
-class Plan(Struct, frozen=True, kw_only=True):
+
+class ServerOptions(Struct, frozen=True, kw_only=True):
     """What `ostler up` was asked for."""
 
     folder: str
@@ -39,44 +49,87 @@ class Plan(Struct, frozen=True, kw_only=True):
     port: int | None = None  # None: the last one if it is free, else any
     expose: bool = False
     allowed: tuple[str, ...] = ()  # further URLs under which we are reached
+    join: JoinOptions | None = None  # other machines
 
 
-async def serve(settings: Settings, environ: Mapping[str, str], plan: Plan, ready: Callable[[Serves], None]) -> None:
+async def serve(
+    settings: Settings, environ: Mapping[str, str], options: ServerOptions, ready: Callable[[Serves], None]
+) -> None:
     """Serves until a signal comes. Raises `bad_request` if the port or the state folder is taken."""
-    host = checked_host(plan.host, plan.expose)
-    door_of((host,), 0, plan.allowed)  # complains before anything is taken
+    host = checked_host(options.host, options.expose)
+    addresses_of((host,), 0, options.allowed)  # complains before anything is taken
+    check_join(options.join, host)
     lock = ServerLock(settings.home)
     try:
-        listening = _listen(host, plan.port or settings.port, lock.last.port if lock.last else 0)
+        listening = _listen(host, options.port or settings.port, lock.last.port if lock.last else 0)
         try:
             lock.write(Serves(pid=os.getpid(), port=listening.port))
             with stopped_by_signals() as stop:
-                await _serve(settings, environ, plan, listening, lock, ready, stop)
+                await _serve(settings, environ, options, listening, lock, ready, stop)
         finally:
             listening.close()
     finally:
         lock.release()
 
 
+def check_join(join: JoinOptions | None, host: str) -> None:
+    """Raises bad_request for what cannot be joined with."""
+    if join is None:
+        return
+    Directory(join.directory)
+    if join.url:
+        origin_of(join.url)
+    elif is_any(host):
+        hint = "Say how: --advertise http://ADDRESS:PORT"
+        raise OstlerError("bad_request", f"other machines cannot reach this one at {host}", hint)
+
+
 async def _serve(
     settings: Settings,
     environ: Mapping[str, str],
-    plan: Plan,
+    options: ServerOptions,
     listening: Listening,
     lock: ServerLock,
     ready: Callable[[Serves], None],
     stop: asyncio.Event,
 ) -> None:
-    door = door_of(listening.addresses, listening.port, plan.allowed)
-    async with Ostler(settings, environ, "up") as ostler:
-        site = build(ostler, door, folder=plan.folder)
+    own = _own_addresses(listening, options)
+    url = f"http://{_shown(listening.addresses[0])}:{listening.port}"
+    async with Ostler(settings, environ, "up", loader(environ)) as ostler, _joined(ostler, options, url) as joined:
+        site = build(ostler, own, folder=options.folder, membership=joined.membership, reports=joined.reports)
         async with serving(site, listening) as running:
-            url = f"http://{_shown(listening.addresses[0])}:{listening.port}"
-            serves = Serves(pid=os.getpid(), port=listening.port, url=url, started_at=time.time())
+            serves = Serves(pid=os.getpid(), port=listening.port, url=url, started_at=clock.now())
             lock.write(serves)
+            if f"127.0.0.1:{listening.port}" in own.hosts:
+                ostler.callbacks.serve_at(f"http://127.0.0.1:{listening.port}")
+            _log.info("serving %s at %s", settings.home, url)
             ready(serves)
             ostler.screens.warm()  # the first terminal need not wait for its emulator
+            await asyncio.to_thread(load_websockets)
             await _first(running, stop)
+
+
+class _Joined(NamedTuple):
+    membership: Membership | None
+    reports: AgentReports
+
+
+@contextlib.asynccontextmanager
+async def _joined(ostler: Ostler, options: ServerOptions, url: str) -> AsyncIterator[_Joined]:
+    """Among the other machines, if that was asked for. Raises store where the directory cannot be used."""
+    reports = AgentReports(ostler)
+    if options.join is None:
+        yield _Joined(None, reports)
+        return
+    join = structs.replace(options.join, url=options.join.url or url)
+    source = MachineFactsSource(ostler, reports, join.labels, options.folder)
+    id = await machine_id(ostler.store)
+    async with Membership(Directory(join.directory), id, join, ostler.store.watch(), source.facts) as membership:
+        source.looking.start()
+        try:
+            yield _Joined(membership, reports)
+        finally:
+            await source.looking.stop()
 
 
 def _listen(host: str, wanted: int, last: int) -> Listening:
@@ -97,6 +150,14 @@ def _not_bound(host: str, port: int, error: OSError) -> OstlerError:
     return OstlerError("bad_request", f"{message}: {error.strerror}", hint)
 
 
+def _own_addresses(listening: Listening, options: ServerOptions) -> OwnAddresses:
+    """A name that other machines use is ours too, but no browser has to be let in by it."""
+    own = addresses_of(listening.addresses, listening.port, options.allowed)
+    if options.join is None or not options.join.url:
+        return own
+    return structs.replace(own, hosts=own.hosts | {origin_of(options.join.url).partition("://")[2]})
+
+
 def _shown(address: str) -> str:
     return f"[{address}]" if ":" in address else address
 
@@ -107,7 +168,8 @@ def stopped_by_signals() -> Iterator[asyncio.Event]:
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     timers: list[asyncio.TimerHandle] = []
 
-    def told() -> None:
+    def stop_or_exit() -> None:
+        _log.info("told to stop")
         if stop.is_set():
             os._exit(130)  # the warden ends what still runs
         stop.set()
@@ -115,7 +177,7 @@ def stopped_by_signals() -> Iterator[asyncio.Event]:
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     for number in numbers:
-        loop.add_signal_handler(number, told)
+        loop.add_signal_handler(number, stop_or_exit)
     try:
         yield stop
     finally:
@@ -126,7 +188,7 @@ def stopped_by_signals() -> Iterator[asyncio.Event]:
 
 
 def _give_up() -> None:
-    print(f"ostler: the server did not end within {DEADLINE:.0f} s and is ended", file=sys.stderr, flush=True)
+    print(f"ostler: the server did not stop within {DEADLINE:.0f} s and was killed", file=sys.stderr, flush=True)
     os._exit(1)
 
 
@@ -143,6 +205,7 @@ class Serving(uvicorn.Server):
                 server_header=False,
                 proxy_headers=False,
                 timeout_graceful_shutdown=int(GRACE),
+                http=partial(HttpConnection, idle=IdleConnections()),  # type: ignore[arg-type]
                 **SETTINGS,  # type: ignore[arg-type]
             )
         )
@@ -160,7 +223,7 @@ class Serving(uvicorn.Server):
         self.answers.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._site.doorway.drop_all()
+        self._site.gateway.drop_all()
         await super().shutdown(sockets)
 
 
@@ -168,17 +231,27 @@ class Serving(uvicorn.Server):
 async def serving(site: Site, listening: Listening) -> AsyncIterator["asyncio.Task[None]"]:
     """Answers from here on; at the end nothing of it is left. Yields the task, which ends early only by a fault."""
     server = Serving(site)
-    beside = [asyncio.create_task(each) for each in (site.metrics.watch_lag(), _watch_key(site), _sweep(site))]
+    beside = [
+        Loop("measuring the event loop", site.metrics.watch_lag),
+        Loop("watching logins", partial(_watch_logins, site), longest=_LOGIN_LOOK),
+        Loop("sweeping uploads", partial(_sweep, site), longest=_SWEEP),
+        Loop("looking after runs of pipelines", site.run_processes.look_after),
+        *([Loop("starting runs of schedules", site.schedules.step)] if site.schedules else []),
+    ]
+    for loop in beside:
+        loop.start()
     running = asyncio.create_task(server.serve(list(listening.sockets)))
     try:
         await _first(running, server.answers)
         yield running
     finally:
         server.should_exit = True
-        for task in beside:
-            task.cancel()
-        await asyncio.gather(*beside, return_exceptions=True)
+        for loop in beside:
+            await loop.stop()
+        await site.run_processes.close()
         await running
+        if site.front_door is not None:
+            site.front_door.close()
         listening.close()
 
 
@@ -188,35 +261,24 @@ async def _first(running: "asyncio.Task[None]", answers: asyncio.Event) -> None:
     waiting.cancel()
 
 
-async def _watch_key(site: Site) -> None:
-    """Whoever came in by the old key is put out when there is a new one, or none that can be read."""
-    while True:
-        await asyncio.sleep(_KEY_LOOK)
-        try:
-            changed = site.people.changed()
-        except OstlerError as error:
-            changed = True
-            log.error("%s", error)
-        if changed:
-            site.doorway.drop_all()
+async def _watch_logins(site: Site) -> None:
+    """Ends the connections of logins that have expired, and everybody's when there is another key, or none."""
+    await asyncio.sleep(_LOGIN_LOOK)
+    try:
+        site.auth.refresh()
+    finally:
+        site.gateway.end_logins()
 
 
 async def _sweep(site: Site) -> None:
-    while True:
-        try:
-            await asyncio.to_thread(site.uploads.sweep)
-        except OSError as error:
-            log.error("uploads cannot be swept: %s", error)
-        await asyncio.sleep(_SWEEP)
-
-
-def quiet_logs() -> None:
-    """To stderr, and only what somebody should look at: a refused connection is an answer, no fault of ours."""
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    for name in ("uvicorn.error", "websockets", "asyncio"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+    await asyncio.to_thread(site.uploads.sweep)
+    await asyncio.sleep(_SWEEP)
 
 
 def _is_news(record: logging.LogRecord) -> bool:
     """At lower levels every header of a WebSocket is told, tokens among them: never, whatever is set elsewhere."""
-    return record.levelno >= logging.WARNING and "without completing" not in str(record.msg)
+    return record.levelno >= logging.WARNING and not any(words in str(record.msg) for words in _PEERS_FAULT)
+
+
+# What uvicorn logs as an error, the second one with a traceback, and is none of ours.
+_PEERS_FAULT = ("without completing", "Invalid UTF-8 sequence")

@@ -1,25 +1,36 @@
 """Viewers over WebSocket: of one terminal, or of whichever terminal is a session's primary one.
 
-What is said is in `terminal/viewing.py`; here it is carried. A viewer that sends nonsense, or too much, is told so,
-and let go when it goes on. Nothing is kept for one that does not read: its `send` waits, and so does `frames()`.
+What is said is in `terminal/viewer_protocol.py`; here it is carried. A viewer that sends nonsense, or too much, is told
+so, and let go when it goes on. Nothing is kept for one that does not read: its `send` waits, and so does `frames()`.
 """
 
 import asyncio
 import re
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
-from typing import Any, NamedTuple, cast
-from urllib.parse import parse_qs
+from contextlib import aclosing, suppress
+from typing import NamedTuple, cast
 
-from litestar import Router, WebSocket, websocket
-from litestar.exceptions import WebSocketDisconnect
+from msgspec import ValidationError, convert
 
+from ostler import clock
 from ostler.errors import OstlerError
-from ostler.server.people import Person
+from ostler.model import Problem
+from ostler.server.auth import Person
+from ostler.server.routing import Routes, WebSocket
 from ostler.terminal.lease import Author
-from ostler.terminal.viewing import Frame, Refused, Viewing, read_said, read_told, told
-from ostler.words import Problem
+from ostler.terminal.viewer_protocol import (
+    Ack,
+    AnyTerminalMessage,
+    AnyViewerMessage,
+    Format,
+    Frame,
+    RefusedMessage,
+    Viewing,
+    encode_message,
+    output_end,
+    read_terminal_message,
+    read_viewer_message,
+)
 from ostler.work import Ostler
 
 BURST = 2_000  # frames that a viewer may send at once,
@@ -30,29 +41,56 @@ LAST_WORD = 2.0  # seconds to say goodbye to somebody who may not be reading
 
 ENDED, BINARY, GARBAGE, TOO_MANY, BROKEN = 1000, 1003, 1007, 1008, 1011
 
-Gone = (OSError, WebSocketDisconnect)  # what a send raises once the viewer has left
+Gone = (OSError,)  # what a send raises once the viewer has left
+
+sockets = Routes("sockets")
 
 
-@websocket("/api/terminals/{terminal:str}/ws")
-async def of_terminal(socket: WebSocket[Any, Any, Any], terminal: str, ostler: Ostler, person: Person) -> None:
-    """`?offset=` goes on where an earlier connection ended; `?viewer=` is the same across reconnects."""
+@sockets(
+    "WEBSOCKET /api/terminals/{terminal}/ws",
+    "A terminal, live, and its keyboard",
+    hears=AnyViewerMessage,
+    tells=AnyTerminalMessage,
+)
+async def of_terminal(
+    socket: WebSocket,
+    terminal: str,
+    ostler: Ostler,
+    person: Person,
+    viewer: str | None = None,
+    offset: str | None = None,
+    format: str = "bytes",
+) -> None:
+    """`?offset=` goes on where an earlier connection ended; `?viewer=` is the same across reconnects.
+
+    `?format=rows`: rows of the screen instead of bytes, for viewers without an emulator.
+    """
 
     async def view() -> Viewing:
-        author, offset = author_of(person, _query(socket, "viewer")), _offset(socket)
-        return await ostler.terminals.view(terminal, author, person.rights, offset)
+        author, start = author_of(person, viewer), _offset(offset)
+        return await ostler.terminals.view(terminal, author, person.rights, start, _format(format))
 
     await _serve(socket, view)
 
 
-@websocket("/api/sessions/{session:str}/terminal/ws")
-async def of_session(socket: WebSocket[Any, Any, Any], session: str, ostler: Ostler, person: Person) -> None:
+@sockets(
+    "WEBSOCKET /api/sessions/{session}/terminal/ws",
+    "The terminal of a session that is followed",
+    hears=AnyViewerMessage,
+    tells=AnyTerminalMessage,
+)
+async def of_session(
+    socket: WebSocket,
+    session: str,
+    ostler: Ostler,
+    person: Person,
+    viewer: str | None = None,
+    format: str = "bytes",
+) -> None:
     async def follow() -> Viewing:
-        return await ostler.terminals.follow(session, author_of(person, _query(socket, "viewer")), person.rights)
+        return await ostler.terminals.follow(session, author_of(person, viewer), person.rights, _format(format))
 
     await _serve(socket, follow)
-
-
-sockets = Router("/", route_handlers=[of_terminal, of_session])
 
 
 # -- who, and from where --------------------------------------------------------------------------------
@@ -61,112 +99,141 @@ sockets = Router("/", route_handlers=[of_terminal, of_session])
 def author_of(person: Person, viewer: str | None) -> Author:
     """Two windows of one person are told apart by the id that each has chosen."""
     if viewer and not re.fullmatch("[A-Za-z0-9]{8,40}", viewer):
-        raise OstlerError("bad_request", "this is not the id of a viewer", "Give 8 to 40 letters and digits")
+        raise OstlerError("bad_request", "this is not a valid viewer id", "Give 8 to 40 letters and digits")
     return Author(name=person.name, kind="person", id=f"{person.id}:{viewer or ''}")
 
 
-def _offset(socket: WebSocket[Any, Any, Any]) -> int | None:
-    given = _query(socket, "offset")
+def _offset(given: str | None) -> int | None:
     if given is None:
         return None
     if not re.fullmatch("[0-9]{1,18}", given):
-        raise OstlerError("bad_request", f"{given[:40]!r} is no offset", "Give the offset of the last frame, or none")
+        raise OstlerError(
+            "bad_request", f"{given[:40]!r} is not a valid offset", "Give the offset of the last frame, or none"
+        )
     return int(given)
 
 
-def _query(socket: WebSocket[Any, Any, Any], name: str) -> str | None:
-    """By hand: what is wrong with it is told as a problem, not by a code of Litestar's own."""
-    values = parse_qs(socket.scope["query_string"].decode("latin-1"), max_num_fields=20).get(name)
-    return values[-1] if values else None
+def _format(given: str) -> Format:
+    try:
+        format: Format = convert(given, Format)
+        return format
+    except ValidationError:
+        hint = "Give bytes or rows"
+        raise OstlerError("bad_request", f"{given[:40]!r} is not a format of a terminal's output", hint) from None
 
 
 # -- one connection -------------------------------------------------------------------------------------
 
 
-async def _serve(socket: WebSocket[Any, Any, Any], view: Callable[[], Awaitable[Viewing]]) -> None:
+async def _serve(socket: WebSocket, view: Callable[[], Awaitable[Viewing]]) -> None:
     """Accepted only when there is something to see: what is raised before is the answer to the handshake."""
     viewing = await view()
     try:
         await socket.accept()
-        farewell = await Carried(socket, viewing).both_ways()
-        if farewell is not None:
+        closing = await TerminalSocket(socket, viewing).both_ways()
+        if closing is not None:
             async with asyncio.timeout(LAST_WORD):
-                await socket.close(farewell.code, farewell.reason)
+                await socket.close(closing.code, closing.reason)
     except (*Gone, TimeoutError):
-        pass
+        pass  # nobody is left to be told anything
     finally:
         await viewing.close()
 
 
-class Farewell(NamedTuple):
+class SocketClose(NamedTuple):
     code: int
     reason: str
 
 
-class Carried:
+class TerminalSocket:
     """Two pumps between one socket and one viewing; whichever ends first ends the other."""
 
-    def __init__(self, socket: WebSocket[Any, Any, Any], viewing: Viewing) -> None:
+    def __init__(self, socket: WebSocket, viewing: Viewing) -> None:
         self._socket = socket
         self._viewing = viewing
-        self._allowance = Allowance(time.monotonic)
+        self._allowance = Allowance(clock.monotonic)
         self._nonsense = 0
+        self._sent = 0  # output before this offset was sent,
+        self._all_shown = asyncio.Event()  # and all of it acknowledged
+        self._all_shown.set()
 
-    async def both_ways(self) -> Farewell | None:
+    async def both_ways(self) -> SocketClose | None:
         """What is left to say; None to somebody who has left."""
         async with asyncio.TaskGroup() as pumps:
-            telling = pumps.create_task(self._tell())
-            hearing = pumps.create_task(self._hear())
-            telling.add_done_callback(lambda _: hearing.cancel())
-            hearing.add_done_callback(lambda _: telling.cancel())
-        return hearing.result() if telling.cancelled() else telling.result()
+            sending = pumps.create_task(self._send_frames())
+            receiving = pumps.create_task(self._receive_frames())
+            sending.add_done_callback(lambda _: receiving.cancel())
+            receiving.add_done_callback(lambda _: sending.cancel())
+        return receiving.result() if sending.cancelled() else sending.result()
 
-    async def _tell(self) -> Farewell | None:
+    async def _send_frames(self) -> SocketClose | None:
+        try:
+            closing = _end_of(await self._send_each())
+        except Gone:
+            return None
+        if closing.code == ENDED:
+            await self._until_all_shown()
+        return closing
+
+    async def _send_each(self) -> Frame:
+        """All that there is to see. Returns the last frame, which says why it was the last."""
         last: Frame = ""
         try:
             async with aclosing(cast("AsyncGenerator[Frame, None]", self._viewing.frames())) as frames:
                 async for frame in frames:
+                    self._note_sent(frame)
                     await self._send(frame)
                     self._allowance.earn()
                     last = frame
-        except Gone:
-            return None
         except OstlerError as error:
             last = _refusal(error)
             await self._send(last)
-        return _end_of(last)
+        return last
 
-    async def _hear(self) -> Farewell | None:
+    def _note_sent(self, frame: Frame) -> None:
+        if isinstance(frame, bytes):
+            self._sent = output_end(frame)
+            self._all_shown.clear()
+
+    async def _until_all_shown(self) -> None:
+        """A close that overtakes an acknowledgement would make the viewer's send fail. Who leaves ends this too."""
+        with suppress(TimeoutError):  # it shows no more: then it is closed all the same
+            async with asyncio.timeout(LAST_WORD):
+                await self._all_shown.wait()
+
+    async def _receive_frames(self) -> SocketClose | None:
         try:
             while (message := await self._socket.receive())["type"] == "websocket.receive":
                 text = message.get("text")
-                farewell = await self._heard(text if text is not None else message.get("bytes") or b"")
-                if farewell is not None:
-                    return farewell
+                closing = await self._handle(text if text is not None else message.get("bytes") or b"")
+                if closing is not None:
+                    return closing
         except Gone:
-            pass
+            pass  # the viewer has left
         return None
 
-    async def _heard(self, frame: Frame) -> Farewell | None:
+    async def _handle(self, frame: Frame) -> SocketClose | None:
         if self._allowance.spend():
             await self._refuse(OstlerError("too_many", "too many frames", f"Send at most {RATE} a second"))
         if self._allowance.overdue:
-            return Farewell(TOO_MANY, "too many frames")
+            return SocketClose(TOO_MANY, "too many frames")
         await self._allowance.pause()
         try:
-            read_said(frame)
+            said = read_viewer_message(frame)
         except OstlerError as error:
-            return await self._not_understood(frame, error)
+            return await self._reject(frame, error)
         self._nonsense = 0
-        self._viewing.hear(frame)
+        if isinstance(said, Ack) and said.offset >= self._sent:
+            self._all_shown.set()
+        self._viewing.receive(frame)
         return None
 
-    async def _not_understood(self, frame: Frame, error: OstlerError) -> Farewell | None:
+    async def _reject(self, frame: Frame, error: OstlerError) -> SocketClose | None:
         self._nonsense += 1
         await self._refuse(error)
         if self._nonsense < NONSENSE:
             return None
-        return Farewell(BINARY if isinstance(frame, bytes) else GARBAGE, f"{NONSENSE} frames were not understood")
+        return SocketClose(BINARY if isinstance(frame, bytes) else GARBAGE, f"{NONSENSE} frames were not understood")
 
     async def _refuse(self, error: OstlerError) -> None:
         """Awaited by the one who hears: who sends nonsense and does not read is no longer heard."""
@@ -180,16 +247,16 @@ class Carried:
 
 
 def _refusal(error: OstlerError) -> str:
-    problem = Problem(kind=error.kind, message=error.message, hint=error.hint, retry_at=error.retry_at)
-    return told(Refused(problem=problem))
+    problem = Problem.of(error)
+    return encode_message(RefusedMessage(problem=problem))
 
 
-def _end_of(last: Frame) -> Farewell:
+def _end_of(last: Frame) -> SocketClose:
     """A viewing ends by itself after `exit`; else its last frame says what is wrong."""
-    message = read_told(last) if last else None
-    if not isinstance(message, Refused):
-        return Farewell(ENDED, "the terminal has ended")
-    return Farewell(TOO_MANY if message.problem.kind == "too_many" else BROKEN, message.problem.kind)
+    message = read_terminal_message(last) if last else None
+    if not isinstance(message, RefusedMessage):
+        return SocketClose(ENDED, "the terminal has ended")
+    return SocketClose(TOO_MANY if message.problem.kind == "too_many" else BROKEN, message.problem.kind)
 
 
 class Allowance:

@@ -5,13 +5,13 @@ import os
 import re
 import secrets
 import shutil
-import time
 from collections.abc import AsyncIterable
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
 
+from ostler import clock
 from ostler.errors import OstlerError
 from ostler.store.files import open_private_append, private_folder, typed
 
@@ -51,18 +51,18 @@ class Uploads:
 
     def path(self, id: str) -> Path:
         """Where an upload lies. Raises `not_found` for one that is unknown, or over a day old."""
-        with suppress(OSError):
+        with suppress(OSError):  # removed, or never there
             folder = self._folder / id
-            if re.fullmatch("[0-9a-f]{24}", id) and folder.stat().st_mtime > time.time() - DAY:
+            if re.fullmatch("[0-9a-f]{24}", id) and folder.stat().st_mtime > clock.now() - DAY:
                 return next(folder.iterdir())
         raise OstlerError("not_found", f"there is no upload {id[:40]!r}", "Uploads are kept for a day: send it again")
 
     def sweep(self) -> int:
         """Removes what is too old; how many bytes may still come."""
-        used, old = 0, time.time() - DAY
-        with suppress(FileNotFoundError):
+        used, old = 0, clock.now() - DAY
+        with suppress(FileNotFoundError):  # there were no uploads yet
             for folder in self._folder.iterdir():
-                with suppress(OSError):
+                with suppress(OSError):  # another request removes it just now
                     if folder.lstat().st_mtime < old:
                         shutil.rmtree(folder)
                     else:

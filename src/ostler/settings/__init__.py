@@ -6,18 +6,46 @@ handed in. A project file comes with a repository, so what it may say without tr
 
 from ostler.settings.check import nearest
 from ostler.settings.files import PROJECT_FILE, file_layer, find_project_file, user_file, user_layer
-from ostler.settings.keys import AskRule, Loaded, McpEntry, Profile, Settings, positive, seconds
+from ostler.settings.keys import (
+    AskRule,
+    Forward,
+    Loaded,
+    McpEntry,
+    Notify,
+    Profile,
+    ScheduleEntry,
+    Settings,
+    Spending,
+    TokenSource,
+    positive,
+    seconds,
+)
 from ostler.settings.load import load_settings, trust_file, user_state_folder
 from ostler.settings.template import template
-from ostler.settings.trust import Trust, digest, record_trust, recorded_trust, unsafe_keys
+from ostler.settings.trust import (
+    FolderAnswers,
+    Trust,
+    digest,
+    record_answer,
+    record_trust,
+    recorded_answers,
+    recorded_trust,
+    unsafe_keys,
+)
 
 __all__ = [
     "PROJECT_FILE",
     "AskRule",
+    "FolderAnswers",
+    "Forward",
     "Loaded",
     "McpEntry",
+    "Notify",
     "Profile",
+    "ScheduleEntry",
     "Settings",
+    "Spending",
+    "TokenSource",
     "Trust",
     "digest",
     "file_layer",
@@ -25,7 +53,9 @@ __all__ = [
     "load_settings",
     "nearest",
     "positive",
+    "record_answer",
     "record_trust",
+    "recorded_answers",
     "recorded_trust",
     "seconds",
     "template",

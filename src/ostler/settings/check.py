@@ -1,10 +1,8 @@
 """Checks plain values against the settings' types; what is wrong is told with file, line and path."""
 
 import contextlib
-import difflib
 import math
 import re
-import tomllib
 from collections.abc import Iterable
 from typing import Any, Literal, get_args, get_origin
 
@@ -12,11 +10,11 @@ import msgspec
 from msgspec import Struct
 
 from ostler.errors import OstlerError
+from ostler.model import Limits, PlainAgent
 from ostler.settings.keys import NOT_IN_FILES, positive, seconds
-from ostler.words import Limits
 
 Path = tuple[str, ...]
-_DURATIONS = ("ask_limit", "dialog_idle")
+_DURATIONS = ("ask_limit", "dialog_idle", "dialog_receipt", "tui_idle", "tui_start", "tui_receipt")
 _ABOVE_ZERO = ("ttl_days", "terminals", "recording_mb")
 
 
@@ -32,25 +30,26 @@ class Where(Struct, frozen=True):
 
 def checked(value: Any, kind: Any, where: Where, path: Path) -> Any:
     """The value as plain data of that type; raises bad_request that names file, line and path."""
-    if path[0] in _DURATIONS:
+    if path[0] in _DURATIONS or path == ("forward", "wait"):
         return checked_limit(value, where, path)
     if get_origin(kind) is tuple and _is_struct(get_args(kind)[0]):
         return _checked_tables(value, get_args(kind)[0], where, path)
     if get_origin(kind) is not dict:
-        kind = next((part for part in get_args(kind) if _is_struct(part)), kind)  # Limits of `Limits | None`
+        parts = (part for part in get_args(kind) if _is_struct(part) or get_origin(part) is dict)
+        kind = next(parts, kind)  # Limits of `Limits | None`
     if _is_struct(kind):
         return _checked_struct(value, kind, where, path)
     if get_origin(kind) is dict:
         table = _table(value, where, path)
         return {name: checked(item, get_args(kind)[1], where, (*path, name)) for name, item in table.items()}
-    if path[0] in ("commands", "acp") and isinstance(value, str):
+    if _is_command(path) and isinstance(value, str):
         value = [value]
     return _leaf(value, kind, where, path)
 
 
 def checked_limit(value: Any, where: Where, path: Path) -> float | None:
     """Seconds (or dollars): a number, "5m", or "none"."""
-    needed = path[-1] in ("linger", "dialog_idle")
+    needed = path[-1] in ("linger", "wait", *_DURATIONS[1:])
     if value is None or (value == "none" and not needed):
         return None
     try:
@@ -59,33 +58,40 @@ def checked_limit(value: Any, where: Where, path: Path) -> float | None:
         if not isinstance(value, bool):
             return positive(float(value))
     except (ValueError, TypeError):
-        pass
+        pass  # said below, with what it could be
     most = '"5m"' if needed else '"5m" or "none"'
-    raise wrong(where, path, f"{value!r} is no limit: expected a number, {most}")
+    raise wrong(where, path, f"{value!r} is not a valid limit: expected a number, {most}")
 
 
 def _checked_tables(value: Any, kind: type[Struct], where: Where, path: Path) -> list[dict[str, Any]]:
     """A list of tables, each written as `[[key]]`; the path counts them from 1."""
     if not isinstance(value, list | tuple):
         raise wrong(where, path, f"expected a list of tables: [[{'.'.join(path)}]]")
-    tables = [_checked_struct(item, kind, where, (*path, str(n))) for n, item in enumerate(value, 1)]
-    needed = [field.name for field in msgspec.structs.fields(kind) if field.required]
-    for number, table in enumerate(tables, 1):
-        for name in needed:
-            if name not in table:
-                raise wrong(where, (*path, str(number)), f"it needs {name}")
-    return tables
+    return [_checked_struct(item, kind, where, (*path, str(n))) for n, item in enumerate(value, 1)]
 
 
 def _checked_struct(value: Any, kind: type[Struct], where: Where, path: Path) -> dict[str, Any]:
-    types = {field.name: field.type for field in msgspec.structs.fields(kind)}
+    fields = msgspec.structs.fields(kind)
+    types = {field.name: field.type for field in fields}
     table = _table(value, where, path)
     for name in table:
         if name not in types:
             raise unknown(where, (*path, name), types)
+    if missing := next((field.name for field in fields if field.required and field.name not in table), None):
+        raise wrong(where, path, f"it needs {missing}")
+    if kind is PlainAgent:
+        _check_proof(table, where, path)
     if kind is Limits:
         return {name: checked_limit(item, where, (*path, name)) for name, item in table.items()}
     return {name: checked(item, types[name], where, (*path, name)) for name, item in table.items()}
+
+
+def _check_proof(table: dict[str, Any], where: Where, path: Path) -> None:
+    """A proof by pattern and the pattern go together."""
+    if table.get("proof") == "pattern" and not table.get("done_pattern"):
+        raise wrong(where, path, 'proof = "pattern" needs done_pattern')
+    if table.get("proof") == "exit" and table.get("done_pattern"):
+        raise wrong(where, path, 'done_pattern needs proof = "pattern"')
 
 
 def _is_struct(kind: Any) -> bool:
@@ -121,27 +127,47 @@ def _unsound(value: Any, path: Path) -> str:
     strings = [value] if isinstance(value, str) else value if isinstance(value, tuple | list) else []
     if any("\0" in item for item in strings):
         return "it contains a NUL character"
-    if path[0] == "env" and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", path[1]):
-        return f"{path[1]!r} cannot be the name of a variable"
-    if path[0] in ("commands", "acp") and not (value and value[0]):
+    if "env" in path[:-1] and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", path[-1]):
+        return f"{path[-1]!r} cannot be the name of a variable"
+    if _is_command(path) and not (value and value[0]):
         return "a command needs a program"
     if path[0] == "port" and not 0 <= value <= 65535:
         return "a port is a number from 1 to 65535, or 0 for any"
-    if path[0] == "acp" and not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", path[1]):
+    if path[0] in ("acp", "agents") and not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", path[1]):
         return f"{path[1]!r} cannot be the name of an agent: write a-z, 0-9 and -"
     if path[0] == "mcp" and not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", path[1]):
         return f"{path[1]!r} cannot be the name of an MCP server: write A-Z, a-z, 0-9, _ and -"
+    if path[0] in ("forward", "notify") and path[-1] == "url" and not re.match(r"https?://[^/\s]+", value):
+        return "a URL is expected: https://…"
     if path[0] == "state" and not value:
         return "it is empty"
+    if path[0] == "delegation_depth" and value < 0:
+        return "it must be 0 or more"
     if path[0] in _ABOVE_ZERO and not (math.isfinite(value) and value > 0):
         return "it must be more than 0"
+    if path[0] in ("pool", "spending") and (problem := _unsound_bound(value, path)):
+        return problem
     if path[-1] == "done_pattern" and not _compiles(value):
-        return "this is no regular expression"
+        return "this is not a valid regular expression"
     return ""
 
 
+def _unsound_bound(value: Any, path: Path) -> str:
+    """Of the pool and of spending: '' when the bound is sound. None may not run at all, and 0 would say so."""
+    least = 0 if path[-1] in ("retries", "free_memory_mb") else 1 if path[0] == "pool" else 0.01
+    if value is None or (math.isfinite(value) and value >= least):
+        return ""
+    return f"it must be at least {least}"
+
+
+def _is_command(path: Path) -> bool:
+    if path[0] in ("forward", "notify"):
+        return path[-1] in ("command", "token_command")
+    return path[0] in ("commands", "acp") or (path[0] == "agents" and path[2:] == ("command",))
+
+
 def _compiles(pattern: str) -> bool:
-    with contextlib.suppress(re.error, OverflowError, RecursionError):
+    with contextlib.suppress(re.error, OverflowError, RecursionError):  # all that a wrong pattern can raise
         re.compile(pattern)
         return True
     return False
@@ -166,30 +192,33 @@ def wrong(where: Where, path: Path, what: str) -> OstlerError:
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
     """The known name that comes nearest, or ''."""
-    return next(iter(difflib.get_close_matches(name, list(names), n=1, cutoff=cutoff)), "")
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name, list(names), n=1, cutoff=cutoff)), "")
 
 
 # -- lines of keys ----------------------------------------------------------------------------------
 
 _PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
-_KEY_LINE = re.compile(rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*=")
-_TABLE_LINE = re.compile(rf"\s*\[\[?\s*({_PART}(?:\s*\.\s*{_PART})*)\s*\]")
-_LONG_STRING = re.compile(r'"""(?:\\.|[^\\])*?"""' + r"|'''.*?'''", re.S)
+# Not compiled here: they are needed only where a file has a mistake.
+_KEY_LINE = rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*="
+_TABLE_LINE = rf"\s*\[\[?\s*({_PART}(?:\s*\.\s*{_PART})*)\s*\]"
+_LONG_STRING = r'(?s:"""(?:\\.|[^\\])*?"""' + r"|'''.*?''')"
 
 
 def line_of(text: str, path: Path) -> int:
     """The line where a key stands, else where the nearest table around it begins; 1 if nowhere."""
-    text = _LONG_STRING.sub(lambda found: '""' + "\n" * found[0].count("\n"), text)
+    text = re.sub(_LONG_STRING, lambda found: '""' + "\n" * found[0].count("\n"), text)
     table: Path = ()
     best, depth = 1, 0
     counts: dict[Path, int] = {}  # of `[[tables]]` of one name
     for number, line in enumerate(text.split("\n"), 1):
-        if found := _TABLE_LINE.match(line):
+        if found := re.match(_TABLE_LINE, line):
             table = key = _parts(found[1])
             if line.lstrip().startswith("[["):
                 counts[key] = counts.get(key, 0) + 1
                 table = key = (*key, str(counts[key]))
-        elif found := _KEY_LINE.match(line):
+        elif found := re.match(_KEY_LINE, line):
             key = (*table, *_parts(found[1]))
         else:
             continue
@@ -200,6 +229,8 @@ def line_of(text: str, path: Path) -> int:
 
 
 def _parts(dotted: str) -> Path:
+    import tomllib
+
     value: Any = tomllib.loads(f"{dotted} = 0")
     parts = []
     while isinstance(value, dict):

@@ -4,8 +4,8 @@ import errno
 import os
 import re
 import stat
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -43,7 +43,7 @@ def user_layer(environ: Mapping[str, str]) -> Layer:
     except (FileNotFoundError, NotADirectoryError):
         return Layer(path, {})
     except (OSError, ValueError) as error:
-        raise OstlerError("bad_request", f"cannot read {path}: {_reason(error)}", "Mend or remove that file") from error
+        raise OstlerError("bad_request", f"cannot read {path}: {_reason(error)}", "Fix or remove that file") from error
     return file_layer(path, data)
 
 
@@ -57,7 +57,7 @@ def find_project_file(folder: str, notices: list[str]) -> tuple[str, bytes | Non
         try:
             return path, _read_regular(path, os.O_NOFOLLOW, owned=True)
         except (FileNotFoundError, NotADirectoryError):
-            continue
+            continue  # none here: the next folder up
         except (OSError, ValueError) as error:
             notices.append(f"{path} is ignored: {_reason(error)}")
             return path, None
@@ -69,8 +69,11 @@ def project_root(folder: str, project_file: str) -> str:
     return os.path.dirname(project_file) if project_file else _git_root(folder) or folder
 
 
+@lru_cache(maxsize=32)  # a server reads the same files before each turn
 def file_layer(path: str, data: bytes) -> Layer:
-    """The checked values of a TOML file."""
+    """The checked values of a TOML file. Not to be changed: they are those of everyone who reads the same file."""
+    import tomllib  # most folders, and many users, have no file
+
     text = _decoded(path, data)
     try:
         values = tomllib.loads(text)
@@ -78,7 +81,7 @@ def file_layer(path: str, data: bytes) -> Layer:
         found = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", str(error))
         line = (found[1] if found else None) or text.count("\n") + 1
         what = str(error)[: found.start()] if found else "this is nested too deeply"
-        raise OstlerError("bad_request", f"{path}:{line}: {what}", "Mend that line: the file is TOML") from error
+        raise OstlerError("bad_request", f"{path}:{line}: {what}", "Fix that line: the file is TOML") from error
     where = Where(path, text)
     return Layer(path, {key: _file_value(key, value, where) for key, value in values.items()})
 
@@ -97,12 +100,18 @@ def _file_value(key: str, value: Any, where: Where) -> Any:
     value = checked(value, TYPES[key], where, (key,))
     base = os.path.dirname(where.name)
     if key in ("commands", "acp"):
-        return {agent: [_program(argv[0], base), *argv[1:]] for agent, argv in value.items()}
+        return {agent: _argv(argv, base) for agent, argv in value.items()}
+    if key == "agents":
+        return {name: {**entry, "command": _argv(entry["command"], base)} for name, entry in value.items()}
     if key == "mcp":
         return {name: _with_program(entry, base) for name, entry in value.items()}
     if key == "state" and value not in ("user", "project"):
         return _program(f"./{value}" if "/" not in value else value, base)
     return value
+
+
+def _argv(command: Sequence[str], base: str) -> list[str]:
+    return [_program(command[0], base), *command[1:]]
 
 
 def _with_program(entry: dict[str, Any], base: str) -> dict[str, Any]:

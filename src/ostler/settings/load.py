@@ -6,14 +6,15 @@ from typing import Any, get_origin
 
 import msgspec
 
+from ostler.model import PlainAgent
 from ostler.settings.check import Path, Where, checked, checked_limit, nearest, unknown, wrong
 from ostler.settings.files import Layer, file_layer, find_project_file, home_of, project_root, user_layer
-from ostler.settings.keys import TYPES, Loaded, McpEntry, Settings
+from ostler.settings.keys import TYPES, Loaded, McpEntry, ScheduleEntry, Settings
 from ostler.settings.trust import Trust, digest, recorded_trust, unsafe_keys, without
 
 _ADD_UP = {"tools_denied", "redact"}  # what restricts is never lost to a higher layer
 _IN_ORDER = {"asks"}  # the first that fits counts: nobody's rules come before the user's
-_MERGED = {"models", "profiles", "limits", "env", "commands", "acp", "mcp"}
+_MERGED = {"models", "profiles", "limits", "env", "commands", "acp", "agents", "mcp", "agent_flags", "pool", "spending"}
 
 
 def load_settings(
@@ -36,6 +37,7 @@ def load_settings(
         if not (trust or recorded_trust(trust_file(environ)))(project_file, digest(data)):
             layer = _untrusted(layer, layers[0], notices)
         layers.append(layer)
+    folder_notices = tuple(notices)
     layers += [_environment_layer(environ, notices), Layer("flag", _checked_flags(flags or {}))]
     values, sources = _merged(layers)
     settings: Settings = msgspec.convert(values, Settings)
@@ -44,12 +46,21 @@ def load_settings(
         settings,
         home=_state_folder(settings, environ, root),
         project=root,
+        profile_files={name: layer.source for layer in layers for name in layer.values.get("profiles", ())},
         commands={name: (_expanded(argv[0], environ), *argv[1:]) for name, argv in settings.commands.items()},
         acp={name: (_expanded(argv[0], environ), *argv[1:]) for name, argv in settings.acp.items()},
+        agents={name: _plain_at_home(entry, environ) for name, entry in settings.agents.items()},
         mcp={name: _at_home(entry, environ) for name, entry in settings.mcp.items()},
+        schedules={name: _folder_at_home(entry, environ) for name, entry in settings.schedules.items()},
         scenario=os.path.abspath(settings.scenario) if settings.scenario else "",  # agents start elsewhere
     )
-    return Loaded(settings=settings, notices=tuple(notices), sources=sources, project_file=project_file)
+    return Loaded(
+        settings=settings,
+        notices=tuple(notices),
+        folder_notices=folder_notices,
+        sources=sources,
+        project_file=project_file,
+    )
 
 
 def _untrusted(layer: Layer, user: Layer, notices: list[str]) -> Layer:
@@ -82,7 +93,7 @@ def _merged(layers: Iterable[Layer]) -> tuple[dict[str, Any], dict[str, str]]:
 def _within(values: Mapping[str, Any], profile: Mapping[str, Any]) -> dict[str, Any]:
     """A profile that names one limit or one denied tool must not lose those around it."""
     full = dict(profile)
-    if profile.get("limits"):
+    if profile.get("limits") is not None:  # also where it names none: `limits = {}`
         full["limits"] = {**values.get("limits", {}), **profile["limits"]}
     if profile.get("tools_denied"):
         full["tools_denied"] = list(dict.fromkeys([*values.get("tools_denied", []), *profile["tools_denied"]]))
@@ -108,14 +119,24 @@ VARIABLES: dict[str, Path] = {
     "OSTLER_LEAN": ("lean",),
     "OSTLER_ASK_LIMIT": ("ask_limit",),
     "OSTLER_DIALOG_IDLE": ("dialog_idle",),
+    "OSTLER_DIALOG_RECEIPT": ("dialog_receipt",),
+    "OSTLER_TUI_IDLE": ("tui_idle",),
+    "OSTLER_TUI_START": ("tui_start",),
+    "OSTLER_TUI_RECEIPT": ("tui_receipt",),
+    "OSTLER_TMUX": ("tmux",),
+    "OSTLER_TMUX_SHOWS": ("tmux_shows",),
     "OSTLER_LOOSE": ("loose",),
+    "OSTLER_WALLS": ("walls",),
+    "OSTLER_READ_SECRETS": ("read_secrets",),
     "OSTLER_TERMINALS": ("terminals",),
     "OSTLER_RECORDING_MB": ("recording_mb",),
     "OSTLER_PORT": ("port",),
     "OSTLER_ONLY": ("only",),
     "OSTLER_SCENARIO": ("scenario",),
 }
-_KNOWN = (*VARIABLES, "OSTLER_HOME", "OSTLER_DEBUG", "OSTLER_TURN")
+# What the hooks of an agent find in their environment, and an ostler that is run by one.
+_OF_HOOKS = ("OSTLER_SESSION", "OSTLER_CALLBACK_URL", "OSTLER_CALLBACK_TOKEN", "OSTLER_API_URL")
+_KNOWN = (*VARIABLES, "OSTLER_HOME", "OSTLER_DEBUG", "OSTLER_LOG", "OSTLER_TURN", *_OF_HOOKS)
 
 
 def _environment_layer(environ: Mapping[str, str], notices: list[str]) -> Layer:
@@ -129,14 +150,18 @@ def _environment_layer(environ: Mapping[str, str], notices: list[str]) -> Layer:
                 values[path[0]] = value
     for name in environ:
         # Other programs may have variables of this prefix: only what looks like a slip is told.
-        if name.startswith("OSTLER_") and name not in _KNOWN and (guess := nearest(name, _KNOWN, cutoff=0.85)):
+        if name.startswith("OSTLER_") and not _is_known(name) and (guess := nearest(name, _KNOWN, cutoff=0.85)):
             notices.append(f"the variable {name} means nothing. Did you mean {guess}?")
     return Layer("environment", values)
 
 
+def _is_known(name: str) -> bool:
+    return name in _KNOWN or name.startswith("OSTLER_SCRIPT_")  # those steer the scripted agent
+
+
 def _from_variable(name: str, text: str, path: Path) -> Any:
     where, kind = Where(name), TYPES[path[0]]
-    if path[0] in ("limits", "ask_limit", "dialog_idle"):
+    if path[0] in ("limits", "ask_limit", "dialog_idle", "dialog_receipt", "tui_idle", "tui_start", "tui_receipt"):
         return checked_limit(text, where, path)
     if get_origin(kind) is tuple:
         return checked([part.strip() for part in text.split(",") if part.strip()], kind, where, path)
@@ -145,7 +170,7 @@ def _from_variable(name: str, text: str, path: Path) -> Any:
     try:
         return checked(msgspec.convert(text, kind, strict=False), kind, where, path)
     except msgspec.ValidationError as error:
-        raise wrong(where, path, f"{text!r} is {'neither 1 nor 0' if kind is bool else 'no number'}") from error
+        raise wrong(where, path, f"{text!r} is {'neither 1 nor 0' if kind is bool else 'not a number'}") from error
 
 
 def _checked_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,6 +198,14 @@ def _state_folder(settings: Settings, environ: Mapping[str, str], root: str) -> 
 
 def _at_home(entry: McpEntry, environ: Mapping[str, str]) -> McpEntry:
     return msgspec.structs.replace(entry, command=_expanded(entry.command, environ))
+
+
+def _folder_at_home(entry: ScheduleEntry, environ: Mapping[str, str]) -> ScheduleEntry:
+    return msgspec.structs.replace(entry, folder=_expanded(entry.folder, environ))
+
+
+def _plain_at_home(entry: PlainAgent, environ: Mapping[str, str]) -> PlainAgent:
+    return msgspec.structs.replace(entry, command=(_expanded(entry.command[0], environ), *entry.command[1:]))
 
 
 def _expanded(path: str, environ: Mapping[str, str]) -> str:

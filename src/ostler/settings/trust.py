@@ -1,29 +1,28 @@
-"""What a project file may say by itself, and which project files the user trusts."""
+"""What a project file may say by itself; which project files and which folders the user trusts."""
 
 import contextlib
-import copy
-import hashlib
-import json
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
+from ostler.model import Limits
 from ostler.settings.check import Path
 from ostler.settings.files import Layer
-from ostler.words import Limits
 
 Trust = Callable[[str, str], bool]
 """Whether a project file (path, sha256 of its content) is trusted."""
 
-# All else executes, widens, or loses something: default_agent and models only choose among the
-# user's own agents, and a system prompt is what any repository can say in its AGENTS.md.
-_HARMLESS = {"default_agent", "models", "fallback", "tools_denied", "redact"}
-_HARMLESS_IN_PROFILE = {
-    *("agent", "model", "description", "color", "system", "tools_denied", "fallback", "done_pattern"),
-}
+FolderAnswer = Literal["yes", "no", "other", ""]
+FolderAnswers = Callable[[str, str], FolderAnswer]
+"""What the user said of a folder with this content: yes, no, nothing (""), or yes to another content ("other")."""
+
+# What only restricts. All else executes, widens, loses something, or steers: who works (default_agent, models,
+# fallback, a profile), and what the agent is told (a profile's system prompt).
+_HARMLESS = {"tools_denied", "redact"}
+_NARROWER = (("access", "read"), ("walls", "required"), ("read_secrets", False))
 
 
 def unsafe_keys(values: Mapping[str, Any], user: Mapping[str, Any]) -> list[Path]:
@@ -34,25 +33,11 @@ def unsafe_keys(values: Mapping[str, Any], user: Mapping[str, Any]) -> list[Path
         if key == "limits":
             unsafe += [(key, name) for name in _wider(value, limits)]
         elif key == "profiles":
-            unsafe += _unsafe_profiles(value, user.get("profiles", {}), limits)
+            unsafe += [(key, name) for name in value]  # each is an agent by another name
         elif key == "asks":
             unsafe += [(key, str(n)) for n, rule in enumerate(value, 1) if rule["answer"] == "allow"]
-        elif key not in _HARMLESS and (key, value) != ("access", "read"):
+        elif key not in _HARMLESS and (key, value) not in _NARROWER:
             unsafe.append((key,))
-    return unsafe
-
-
-def _unsafe_profiles(profiles: Mapping[str, Any], users: Iterable[str], limits: Mapping[str, Any]) -> list[Path]:
-    unsafe: list[Path] = []
-    for name, profile in profiles.items():
-        if name in users:  # the user's own profile must stay what the user means by it
-            unsafe.append(("profiles", name))
-            continue
-        for key, value in profile.items():
-            if key == "limits":
-                unsafe += [("profiles", name, key, limit) for limit in _wider(value, limits)]
-            elif key not in _HARMLESS_IN_PROFILE and (key, value) != ("access", "read"):
-                unsafe.append(("profiles", name, key))
     return unsafe
 
 
@@ -63,6 +48,8 @@ def _wider(new: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def without(layer: Layer, unsafe: Iterable[Path]) -> Layer:
+    import copy
+
     values = copy.deepcopy(layer.values)
     if "asks" in values:
         gone = {path[1] for path in unsafe if path[0] == "asks"}
@@ -81,6 +68,8 @@ def without(layer: Layer, unsafe: Iterable[Path]) -> Layer:
 
 
 def digest(data: bytes) -> str:
+    import hashlib
+
     return hashlib.sha256(data).hexdigest()
 
 
@@ -92,15 +81,56 @@ def recorded_trust(list_file: str) -> Trust:
 
 def record_trust(list_file: str, path: str, sha256: str) -> None:
     """Adds a project file, as it is now, to the user's list."""
+    _write(list_file, {**_read(list_file), path: sha256})
+
+
+# Of a folder the list keeps one answer for each agent that found something there: {folder: {agent: [sha256, bool]}}.
+_FOLDERS = "folders"
+
+
+def recorded_answers(list_file: str) -> FolderAnswers:
+    """Asks the user's list what was said of a folder. An answer holds for every agent that finds the same content."""
+    folders = _tables(_read(list_file).get(_FOLDERS))
+
+    def answer(folder: str, sha256: str) -> FolderAnswer:
+        said = [each for each in folders.get(folder, {}).values() if isinstance(each, list) and len(each) == 2]
+        same = [trusted for content, trusted in said if sha256 and content == sha256]
+        if same:
+            return "yes" if True in same else "no"
+        return "other" if any(trusted is True for _, trusted in said) else ""
+
+    return answer
+
+
+def record_answer(list_file: str, folder: str, agent: str, sha256: str, trusted: bool) -> None:
+    """Keeps what the user said of what a folder brings for an agent, as it is now."""
+    known = _read(list_file)
+    folders = _tables(known.get(_FOLDERS))
+    answers = {**folders.get(folder, {}), agent: [sha256, trusted]}
+    if trusted:  # a no to the same content that another agent found is over
+        answers = {name: said for name, said in answers.items() if said != [sha256, False]}
+    _write(list_file, {**known, _FOLDERS: {**folders, folder: answers}})
+
+
+def _tables(value: Any) -> dict[str, dict[str, Any]]:
+    return {key: each for key, each in value.items() if isinstance(each, dict)} if isinstance(value, dict) else {}
+
+
+def _write(list_file: str, known: Mapping[str, Any]) -> None:
+    import json
+
     os.makedirs(os.path.dirname(list_file), mode=0o700, exist_ok=True)
     new = f"{list_file}.{os.getpid()}"
     with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w") as out:
-        json.dump({**_read(list_file), path: sha256}, out, indent=1)
+        json.dump(known, out, indent=1)
     os.replace(new, list_file)
 
 
 def _read(list_file: str) -> dict[str, Any]:
+    # A list that is missing or cannot be understood trusts nothing.
     with contextlib.suppress(OSError, ValueError, RecursionError), open(list_file, "rb") as file:
+        import json  # most have no list
+
         known = json.load(file)
         return known if isinstance(known, dict) else {}
     return {}

@@ -1,6 +1,6 @@
 """What survives a crash: the SQLite store, private files, and redaction before anything is kept."""
 
-from ostler.store.redact import Masker, Redactor
+from ostler.store.redact import KnownSecrets, Masker, Redactor
 from ostler.store.sqlite import Store
 
-__all__ = ["Masker", "Redactor", "Store"]
+__all__ = ["KnownSecrets", "Masker", "Redactor", "Store"]

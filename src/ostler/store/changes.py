@@ -1,6 +1,6 @@
 """What can happen to sessions and turns, each a function to run inside a transaction.
 
-A session's state is never set, it follows from its turns; only `closed` is a wish of its own.
+A session's state is never set, it follows from its turns; only `closed` is set by a request.
 """
 
 import sqlite3
@@ -10,9 +10,33 @@ from typing import Any
 import msgspec
 
 from ostler.errors import OstlerError
-from ostler.words import EVENT_ENCODER, AnyEvent, Envelope, Owner, Session, SessionState, TurnRow, TurnState
+from ostler.model import (
+    EVENT_ENCODER,
+    TRANSPORT_MEANS,
+    AnyEvent,
+    Envelope,
+    Notice,
+    Owner,
+    Session,
+    SessionState,
+    TransportName,
+    Turn,
+    TurnRow,
+    TurnState,
+)
+from ostler.store import asks, outbox, pool
+from ostler.store.asks import Body
+from ostler.store.pool import Gate
 
-Body = tuple[int, str, bytes]  # an event as it is stored: seq, turn, JSON
+
+class Move(msgspec.Struct, frozen=True, kw_only=True):
+    """A session to another transport. `later`: when the turn that runs has ended; `told`: the journal says so."""
+
+    to: TransportName
+    at: float
+    later: bool = False
+    told: bool = True
+
 
 _encode = msgspec.json.Encoder().encode
 _session = msgspec.json.Decoder(Session).decode
@@ -33,19 +57,51 @@ _BEFORE: dict[TurnState, tuple[TurnState, ...]] = {
 def add_session(db: sqlite3.Connection, session: Session, unique: bool) -> None:
     """`exists` for an id that is taken; with `unique` for a name too."""
     if db.execute("SELECT 1 FROM sessions WHERE id = ?", (session.id,)).fetchone():
-        raise OstlerError("exists", f"Session {session.id} exists already")
-    if unique and session.name and db.execute("SELECT 1 FROM sessions WHERE name = ?", (session.name,)).fetchone():
-        hint = f"Go on with --session {session.name}, or choose another name"
-        raise OstlerError("exists", f"there is a session named {session.name!r} already", hint)
+        raise OstlerError("exists", f"session {session.id} already exists")
+    if unique:
+        _refuse_taken(db, session.name)
     _save(db, session)
+
+
+def _refuse_taken(db: sqlite3.Connection, name: str | None, but: str = "") -> None:
+    if name and db.execute("SELECT 1 FROM sessions WHERE name = ? AND id <> ?", (name, but)).fetchone():
+        hint = f"Continue it with --session {name}, or choose another name"
+        raise OstlerError("exists", f"there is already a session named {name!r}", hint)
 
 
 def change_session(db: sqlite3.Connection, id: str, fields: Mapping[str, Any]) -> Session:
     """`state` may be "closed" (no turn may live) or "idle" (opens it again)."""
-    changed = _changed(need_session(db, id), fields)
+    before = need_session(db, id)
+    changed = _changed(before, fields)
     if fields.get("state") == "closed" and _state(db, id) != "idle":
         raise busy(id)
-    return _save(db, msgspec.structs.replace(changed, state=_state(db, id, closed=changed.state == "closed")))
+    state = _state(db, id, closed=changed.state == "closed")
+    return _update(db, before, msgspec.structs.replace(changed, state=state))
+
+
+def rename_session(db: sqlite3.Connection, id: str, name: str | None) -> Session:
+    """`exists` for the name of another one."""
+    _refuse_taken(db, name, but=id)
+    return change_session(db, id, {"name": name})
+
+
+def move_session(db: sqlite3.Connection, id: str, move: Move) -> Session:
+    """From its next turn on it has this transport. While a turn runs it is `busy`, or with `later` moves at its end."""
+    session = need_session(db, id)
+    refuse_closed(session)
+    if _state(db, id) in ("idle", "queued"):
+        return _move(db, session, move)
+    if not move.later:
+        raise busy(id)
+    return _save(db, msgspec.structs.replace(session, moving_to=move.to))
+
+
+def _move(db: sqlite3.Connection, session: Session, move: Move) -> Session:
+    if move.told:
+        text = f"moved to {move.to}: {TRANSPORT_MEANS[move.to]}"
+        notice = Notice(code="moved", text=text, at=move.at, seq=next_seq(db, session.id))
+        append(db, session.id, bodies([notice]))
+    return _save(db, msgspec.structs.replace(session, transport=move.to, moving_to=None))
 
 
 def close_for_removal(db: sqlite3.Connection, id: str) -> None:
@@ -61,7 +117,7 @@ def delete_session(db: sqlite3.Connection, id: str) -> None:
 def need_session(db: sqlite3.Connection, id: str) -> Session:
     found = db.execute("SELECT body FROM sessions WHERE id = ?", (id,)).fetchone()
     if found is None:
-        raise OstlerError("not_found", f"There is no session {id}", "See: ostler sessions")
+        raise OstlerError("not_found", f"there is no session {id}", "See: ostler sessions")
     return _session(found[0])
 
 
@@ -71,11 +127,11 @@ def busy(id: str) -> OstlerError:
 
 def _changed(session: Session, fields: Mapping[str, Any]) -> Session:
     if "id" in fields or fields.get("state", "idle") not in ("idle", "closed"):
-        raise OstlerError("bad_request", "A session's id cannot change, and its state follows from its turns")
+        raise OstlerError("bad_request", "a session's id cannot change, and its state follows from its turns")
     try:
         return msgspec.structs.replace(session, **fields)
     except TypeError as error:
-        raise OstlerError("bad_request", f"A session has no such field: {error}") from error
+        raise OstlerError("bad_request", f"a session has no such field: {error}") from error
 
 
 def _save(db: sqlite3.Connection, s: Session) -> Session:
@@ -85,6 +141,18 @@ def _save(db: sqlite3.Connection, s: Session) -> Session:
         " state = excluded.state, used_at = excluded.used_at, body = excluded.body",
         (s.id, s.name, s.agent, s.folder, s.state, s.used_at, _encode(s)),
     )
+    return s
+
+
+def _update(db: sqlite3.Connection, before: Session, s: Session) -> Session:
+    """As `_save`, of a session that is there; an index is written only where what it holds has changed."""
+    if (before.name, before.agent, before.folder) != (s.name, s.agent, s.folder):
+        return _save(db, s)
+    if before.used_at != s.used_at:
+        change = "UPDATE sessions SET state = ?, body = ?, used_at = ? WHERE id = ?"
+        db.execute(change, (s.state, _encode(s), s.used_at, s.id))
+    else:
+        db.execute("UPDATE sessions SET state = ?, body = ? WHERE id = ?", (s.state, _encode(s), s.id))
     return s
 
 
@@ -106,12 +174,18 @@ _LIVING = "SELECT state FROM turns WHERE session = ? AND state <> 'ended'"
 # -- turns ------------------------------------------------------------------------------------------
 
 
-def begin_turn(db: sqlite3.Connection, row: TurnRow) -> int:
-    """Stores the turn as starting and returns the seq of its first event; `busy` if another turn lives."""
+def begin_turn(db: sqlite3.Connection, row: TurnRow, gate: Gate | None = None) -> int | None:
+    """Stores the turn as starting and returns the seq of its first event; `busy` if another turn lives.
+
+    None: the pool has no room for it, and it is queued.
+    """
     session = need_session(db, row.session)
     refuse_closed(session)
     if _state(db, row.session) != "idle":
         raise busy(row.session)
+    if gate is not None and not pool.admits(db, row, gate):
+        queue_turn(db, row)
+        return None
     first = next_seq(db, row.session)
     _add_turn(db, msgspec.structs.replace(row, state="starting"), first)
     _settle(db, session, turns=session.turns + 1, used_at=max(session.used_at, row.created_at))
@@ -125,27 +199,45 @@ def queue_turn(db: sqlite3.Connection, row: TurnRow) -> None:
     _settle(db, session, used_at=max(session.used_at, row.created_at))
 
 
-def claim_turn(db: sqlite3.Connection, id: str, owner: str, now: float) -> int | None:
-    """The seq of the turn's first event, if it is the next of its session to run; else None."""
+def claim_turn(db: sqlite3.Connection, id: str, owner: str, now: float, gate: Gate | None = None) -> int | None:
+    """The seq of the turn's first event, if it is the next of its session to run and the pool has room; else None."""
     found = db.execute("SELECT session, state FROM turns WHERE id = ?", (id,)).fetchone()
     if found is None or found[1] != "queued":
         return None
     oldest = db.execute(
         f"SELECT id, state FROM turns WHERE session = ? AND state <> 'ended' {IN_LINE} LIMIT 1", (found[0],)
     ).fetchone()
-    if oldest != (id, "queued"):
+    if oldest != (id, "queued") or (gate is not None and not pool.admits_queued(db, id, gate)):
         return None
     session = need_session(db, found[0])
     first = next_seq(db, session.id)
-    db.execute("UPDATE turns SET state = 'starting', owner = ?, first_seq = ? WHERE id = ?", (owner, first, id))
+    begun = "UPDATE turns SET state = 'starting', owner = ?, first_seq = ?, began_at = ? WHERE id = ?"
+    db.execute(begun, (owner, first, now, id))
     _settle(db, session, turns=session.turns + 1, used_at=max(session.used_at, now))
     return first
+
+
+def adopt_turn(db: sqlite3.Connection, id: str, was: str | None, owner: str) -> bool:
+    """A turn that runs gets another owner, if it still has the one that is gone. False: somebody was quicker."""
+    done = db.execute(
+        "UPDATE turns SET owner = ? WHERE id = ? AND owner IS ? AND state NOT IN ('queued', 'ended')", (owner, id, was)
+    )
+    return done.rowcount == 1
+
+
+def renew_turn(db: sqlite3.Connection, turn: Turn) -> None:
+    """Keeps a turn that was queued as it is now that it begins."""
+    session, state = _need_turn(db, turn.id)
+    if state != "starting":
+        raise OstlerError("bad_request", f"turn {turn.id} is {state}: it can no longer change")
+    db.execute("UPDATE turns SET turn = ? WHERE id = ?", (_encode(turn), turn.id))
+    _settle(db, need_session(db, session))
 
 
 def change_turn(db: sqlite3.Connection, id: str, state: TurnState) -> None:
     session, before = _need_turn(db, id)
     if before not in _BEFORE.get(state, ()):
-        raise OstlerError("bad_request", f"Turn {id} is {before}: it cannot become {state}")
+        raise OstlerError("bad_request", f"turn {id} is {before}: it cannot become {state}")
     if before != state:
         db.execute("UPDATE turns SET state = ? WHERE id = ?", (state, id))
         _settle(db, need_session(db, session))
@@ -159,43 +251,53 @@ def end_turn(
     counters: Mapping[str, float] | None,
     session_changes: Mapping[str, Any],
     now: float,
+    outgoing: Sequence[outbox.OutboxRow] = (),
 ) -> bool:
     """Everything that makes a turn ended, or nothing and False if it already was."""
     session, before = _need_turn(db, id)
     if before == "ended":
         return False
     append(db, session, last)
+    asks.close(db, id, now)
     db.execute(
         "UPDATE turns SET state = 'ended', ended_at = ?, envelope = ?, counters = ? WHERE id = ?",
         (now, _encode(envelope), _encode(counters) if counters is not None else None, id),
     )
-    change_session(db, session, session_changes)
+    now_idle = change_session(db, session, session_changes)
+    if now_idle.moving_to is not None:
+        _move(db, now_idle, Move(to=now_idle.moving_to, at=now))
+    if outgoing:
+        outbox.add(db, outgoing)
     return True
 
 
 def refuse_closed(session: Session) -> None:
     if session.state == "closed":
-        raise OstlerError("bad_request", f"Session {session.id} is closed", "Begin a new session")
+        hint = f"Start a new session, or copy this one: ostler fork {session.name or session.id}"
+        raise OstlerError("bad_request", f"session {session.name or session.id} is closed", hint)
 
 
 def _need_turn(db: sqlite3.Connection, id: str) -> tuple[str, TurnState]:
     found: tuple[str, TurnState] | None = db.execute("SELECT session, state FROM turns WHERE id = ?", (id,)).fetchone()
     if found is None:
-        raise OstlerError("not_found", f"There is no turn {id}")
+        raise OstlerError("not_found", f"there is no turn {id}")
     return found
 
 
 def _add_turn(db: sqlite3.Connection, row: TurnRow, first_seq: int) -> None:
-    if db.execute("SELECT 1 FROM turns WHERE id = ?", (row.id,)).fetchone():
-        raise OstlerError("exists", f"Turn {row.id} exists already")
-    db.execute(
-        "INSERT INTO turns (id, session, state, owner, created_at, first_seq, turn) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (row.id, row.session, row.state, row.owner, row.created_at, first_seq, _encode(row.turn)),
+    claim = _encode(row.claim) if row.claim is not None else None
+    began_at = row.created_at if first_seq else None
+    added = db.execute(
+        "INSERT INTO turns (id, session, state, owner, created_at, began_at, first_seq, turn, claim)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+        (row.id, row.session, row.state, row.owner, row.created_at, began_at, first_seq, _encode(row.turn), claim),
     )
+    if not added.rowcount:
+        raise OstlerError("exists", f"turn {row.id} already exists")
 
 
 def _settle(db: sqlite3.Connection, session: Session, **fields: Any) -> None:
-    _save(db, msgspec.structs.replace(session, state=_state(db, session.id), **fields))
+    _update(db, session, msgspec.structs.replace(session, state=_state(db, session.id), **fields))
 
 
 # -- events, owners, notes --------------------------------------------------------------------------
@@ -209,11 +311,21 @@ def append(db: sqlite3.Connection, session: str, events: Sequence[Body]) -> None
     db.executemany(
         "INSERT INTO events (session, seq, turn, body) VALUES (?, ?, ?, ?)", [(session, *body) for body in events]
     )
+    asks.follow(db, session, events)
 
 
 def append_first(db: sqlite3.Connection, turn: str, session: str, events: Sequence[Body]) -> None:
     append(db, session, events)
     change_turn(db, turn, "running")
+
+
+def append_late(db: sqlite3.Connection, session: str, event: AnyEvent) -> bool:
+    """An event of a turn that has ended. False, and nothing done, while another one writes the journal."""
+    found = db.execute("SELECT 1 FROM sessions WHERE id = ?", (session,)).fetchone()
+    if found is None or _state(db, session) not in ("idle", "queued"):
+        return False
+    append(db, session, bodies([msgspec.structs.replace(event, seq=next_seq(db, session))]))
+    return True
 
 
 def next_seq(db: sqlite3.Connection, session: str) -> int:

@@ -1,22 +1,21 @@
 """What SQLite says when it fails, translated once into errors that say what to do."""
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
 from ostler.errors import OstlerError
 
+_ELSEWHERE = "Change its permissions, or set OSTLER_HOME to a folder that you can write"
 _SAYS: dict[int, tuple[str, str]] = {
     sqlite3.SQLITE_FULL: ("cannot grow: the disk is full", "Free some space and try again"),
     sqlite3.SQLITE_BUSY: ("is locked by another process", "Try again, or end the process that holds it"),
     sqlite3.SQLITE_LOCKED: ("is locked by another process", "Try again, or end the process that holds it"),
     sqlite3.SQLITE_CORRUPT: ("is damaged", "Move it away: ostler then makes a new one"),
     sqlite3.SQLITE_NOTADB: ("is damaged or not a database", "Move it away: ostler then makes a new one"),
-    sqlite3.SQLITE_READONLY: ("is not writable", "Change its permissions, or choose another state folder"),
-    sqlite3.SQLITE_PERM: ("is not writable", "Change its permissions, or choose another state folder"),
+    sqlite3.SQLITE_READONLY: ("is not writable", _ELSEWHERE),
+    sqlite3.SQLITE_PERM: ("is not writable", _ELSEWHERE),
     sqlite3.SQLITE_CANTOPEN: ("cannot be opened", "Look at the permissions of the state folder"),
     sqlite3.SQLITE_IOERR: ("cannot be read or written", "The disk may be full, over its quota, or failing"),
     sqlite3.SQLITE_TOOBIG: ("cannot hold a value this large", ""),
@@ -37,10 +36,17 @@ def translate(error: Exception, path: Path) -> OstlerError:
     return OstlerError("store", f"{path} {says}", hint)
 
 
-@contextmanager
-def edge(path: Path) -> Iterator[None]:
+class edge:  # for `with edge(path):`; a generator would take longer than most of what it guards
     """Around every call into SQLite and every decoding of what it returned."""
-    try:
-        yield
-    except (sqlite3.Error, msgspec.MsgspecError, UnicodeError) as error:
-        raise translate(error, path) from error
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (sqlite3.Error, msgspec.MsgspecError, UnicodeError)):
+            raise translate(error, self._path) from error

@@ -10,8 +10,9 @@ import msgspec
 from msgspec import Struct
 
 from ostler.errors import OstlerError
+from ostler.model import TurnRow
 from ostler.store import changes
-from ostler.words import TurnRow
+from ostler.store.pool import Gate
 
 
 class Once(Struct, frozen=True, kw_only=True):
@@ -40,11 +41,11 @@ def turn_of(kept: Kept, once: Once) -> str:
     return kept.turn
 
 
-def begin_turn(db: sqlite3.Connection, row: TurnRow, once: Once) -> int | str:
-    """The seq of the turn's first event; or the id of the turn that the key began before."""
+def begin_turn(db: sqlite3.Connection, row: TurnRow, once: Once, gate: Gate | None = None) -> int | str | None:
+    """As `changes.begin_turn`; or the id of the turn that the key began before."""
     if known := _known(db, row.session, once):
         return known
-    seq = changes.begin_turn(db, row)
+    seq = changes.begin_turn(db, row, gate)
     _keep(db, row, once)
     return seq
 

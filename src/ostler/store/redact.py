@@ -1,15 +1,18 @@
 """The one place where secrets are taken out, before disk, socket or screen."""
 
-import json
+import threading
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, TypeVar, cast
+from weakref import WeakSet
 
 import msgspec
 from msgspec.structs import replace
 
-from ostler.store.scan import Scan, Stream, hidden
-from ostler.words import EVENT_ENCODER, AnyEvent, Ended, Notice, Text, TextDelta, Thought, ThoughtDelta
+from ostler.model import EVENT_ENCODER, AnyEvent, Ended, Notice, Text, TextDelta, Thought, ThoughtDelta
+from ostler.store.records import RecordMasker
+from ostler.store.scan import Scan
+from ostler.store.stream import Stream
 
 T = TypeVar("T")
 
@@ -26,22 +29,30 @@ class Redactor:
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        self._str, self._bytes = _scans(frozenset(secrets))
+        self._known = KnownSecrets(secrets)
+        self._str, self._bytes = _scans(self._known.values)
         self._streams: dict[tuple[type[AnyEvent], str], Stream[str]] = {}
 
     def text(self, text: str) -> str:
         if not self._str.may_hold(text):
             return text
-        return hidden(text, self._str.finds(text), _marked)
+        stream = Stream(self._str, _marked)
+        clean = stream.feed(text) + stream.close()
+        return text if clean == text else clean
 
     def mask(self, data: bytes) -> bytes:
         """The same length, secrets as `*`."""
         if not self._bytes.may_hold(data):
             return data
-        return hidden(data, self._bytes.finds(data), _starred)
+        stream = Stream(self._bytes, _starred)
+        return stream.feed(data) + stream.close()
 
     def masker(self) -> "Masker":
         return Masker(self)
+
+    def record_masker(self) -> RecordMasker:
+        """For records that hold pieces of texts."""
+        return RecordMasker(self.masker, self._bytes.may_begin)
 
     def holds(self, value: Any) -> bool:
         """Whether a secret stands anywhere in the value."""
@@ -49,7 +60,7 @@ class Redactor:
 
     def clean(self, value: T) -> T:
         """The value (text, plain objects, structs) without secrets; `diff` and `structured` fields as they are."""
-        return cast(T, self._clean(value, 0))
+        return cast(T, self._clean(value, 0)) if self._may_stand_in(value) else value
 
     def event(self, event: AnyEvent) -> list[AnyEvent]:
         """What may be told by now: usually the event itself, nothing while a delta is held back, or more than one."""
@@ -92,17 +103,21 @@ class Redactor:
     # -- whole events -------------------------------------------------------------------------------
 
     def _whole(self, event: AnyEvent) -> list[AnyEvent]:
-        try:
-            if not self._bytes.may_hold(EVENT_ENCODER.encode(event)):
-                return [event]
-        except (RecursionError, UnicodeError, TypeError):
-            pass  # cannot be looked at as JSON: look at each part
-        cleaned = self.clean(event)
+        if not self._may_stand_in(event):
+            return [event]
+        cleaned = cast(AnyEvent, self._clean(event, 0))
         diff = getattr(event, "diff", "")
         if not diff or self.text(diff) == diff:
             return [cleaned]
         told = "A diff may contain a secret: diffs are kept as they are"
         return [cleaned, Notice(text=told, code="secret", at=event.at, turn=event.turn)]
+
+    def _may_stand_in(self, value: Any) -> bool:
+        """Quick: False if no secret stands anywhere in the value."""
+        try:
+            return self._bytes.may_hold(EVENT_ENCODER.encode(value))
+        except (RecursionError, UnicodeError, TypeError, ValueError):
+            return True  # cannot be looked at as JSON: look at each part
 
     def _clean(self, value: Any, depth: int) -> Any:
         if isinstance(value, str):
@@ -122,14 +137,46 @@ class Redactor:
         return replace(value, **{name: self._clean(getattr(value, name), depth + 1) for name in names})
 
 
+class KnownSecrets:
+    """Secrets that this process knows for as long as somebody keeps this object."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        self.values = frozenset(values)
+        with _known_lock:
+            _all_known.add(self)
+
+
+_all_known: "WeakSet[KnownSecrets]" = WeakSet()
+_known_lock = threading.Lock()  # threads log too
+
+
+def known_to_any() -> Redactor:
+    """A redactor of all secrets that anybody in this process knows by now: for what belongs to no single turn."""
+    with _known_lock:
+        known = list(_all_known)
+    return Redactor(frozenset[str]().union(*(each.values for each in known)))
+
+
 class Masker:
     """Masks a byte stream at equal length, also values that are split over chunks."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._stream = Stream(redactor._bytes, _starred)
 
+    @property
+    def idle(self) -> bool:
+        """Nothing is held back, and nothing that was fed goes on as a secret."""
+        return self._stream.idle
+
     def feed(self, data: bytes) -> bytes:
         return self._stream.feed(data)
+
+    def provisional(self, skip: int = 0, whole: bool = False) -> bytes:
+        """What is held back but for its first `skip` bytes, as it may be seen before it is decided: of what may be a
+        secret at most a third, and the rest masked; the `whole` if nothing is likely to follow. Once it is decided
+        it is returned all the same, at the same length.
+        """
+        return self._stream.provisional(skip, whole)
 
     def close(self) -> bytes:
         """What was held back; call it once, at the end."""
@@ -145,6 +192,8 @@ def _scans(secrets: frozenset[str]) -> tuple[Scan[str], Scan[bytes]]:
 
 def _forms(value: str) -> set[str]:
     """The value as it is and as JSON quotes it."""
+    import json
+
     return {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
 
 
@@ -163,9 +212,9 @@ def _to_bytes(text: str) -> bytes:
     return text.encode("latin-1")
 
 
-def _marked(_: str) -> str:
-    return REDACTED
+def _marked(_: int, begins: bool) -> str:
+    return REDACTED if begins else ""
 
 
-def _starred(secret: bytes) -> bytes:
-    return b"*" * len(secret)
+def _starred(length: int, _: bool) -> bytes:
+    return b"*" * length

@@ -1,6 +1,7 @@
-"""Where secrets stand in a text: values that are known, and tokens known by their shape.
+"""What is looked for in texts of one type (str or bytes): values that are known, and tokens known by their shape.
 
-Works alike on str and bytes, and on a text that is still arriving.
+Everything here is quick and only says where a closer look is due; finder.py takes it. The patterns are of two kinds:
+one class repeated with nothing after it, and words without repetition. Neither has anything to try twice.
 """
 
 import re
@@ -8,24 +9,44 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import AnyStr, Generic, NamedTuple
 
-from ostler.store.tokens import TOKENS, beginnings, unfinished, whole
+from ostler.store.automaton import Automaton
+from ostler.store.tokens import TOKENS, WORD, Run, TokenShape, beginnings
 
 _FRONT = 6  # this much of a known value asks for a closer look
-_LONGEST = 16_384  # a text that may yet become a token is held back up to here: none is longer
 _COMMON = " etaoinsrhldcumfpgwybvk0123456789x-_"  # letters of texts and programs, the most frequent first
+_EARLY = 1_000  # texts
 _SMALL = 256  # below it one regular expression is quicker than a search for each word
+_FEW = 8  # words that a text has are looked for by a pattern of their own
+_MANY = 100  # more words than that are looked for by one regular expression in any text
 
 
-class Find(NamedTuple):
-    """`start` to `end` was found, `hidden` to `end` is the secret in it."""
+class RunPart(NamedTuple, Generic[AnyStr]):
+    """A Run, compiled."""
 
-    start: int
-    hidden: int
-    end: int
+    units: re.Pattern[AnyStr]
+    least: int
+    most: int | None
+    needs: tuple[tuple[re.Pattern[AnyStr], int], ...]
+
+
+class Shape(NamedTuple, Generic[AnyStr]):
+    """A Token, compiled. It is certain as soon as part number `last` is: what follows that may be missing.
+
+    `seen`: so much of its secret (after a start that belongs to it) tells nobody anything.
+    """
+
+    parts: tuple[AnyStr | RunPart[AnyStr], ...]
+    kept: int
+    apart: bool
+    last: int
+    seen: int
+
+
+Search = Callable[[int], re.Match[AnyStr] | None]
 
 
 class Scan(Generic[AnyStr]):
-    """Finds known values and tokens in texts of one type. `to` brings a str to that type, unit by unit."""
+    """For one set of known values. `to` brings a str to the type of the texts, unit by unit."""
 
     def __init__(self, values: Iterable[str], to: Callable[[str], AnyStr]) -> None:
         known = sorted(set(values))
@@ -33,131 +54,115 @@ class Scan(Generic[AnyStr]):
         self.empty: AnyStr = to("")
         self._known: list[AnyStr] = [to(value) for value in known]
         starts = {start for token in TOKENS for start in token.starts}
+        apart = {start for token in TOKENS if token.apart for start in token.starts}
         fronts = {value[:_FRONT] for value in known}
         insides = {_inside(value) for value in known}
-        self._fronts: list[tuple[AnyStr, list[AnyStr]]] = _by_rarest(_fewest(starts | fronts), to)
-        self._insides: list[AnyStr] = [to(word) for word in _fewest(starts | insides)]
+        self._words: list[tuple[AnyStr, list[AnyStr]]] | None = None  # of many words none is looked for by itself
+        if len(starts | fronts) < _MANY:
+            words = _fewest(starts | fronts)
+            self._words = _by_rarest(words, to)
+            self._longer: dict[AnyStr, list[AnyStr]] = {
+                to(word): [to(other) for other in starts | fronts if word in other] for word in words
+            }
+            self._insides: list[AnyStr] = [to(word) for word in _fewest(starts | insides)]
+            self._cuts: set[AnyStr] = {to(word[:end]) for word in starts | fronts for end in range(1, len(word))}
         self._tail = max(len(word) for word in starts | fronts)
-        cut = beginnings(fronts, tail=True) + beginnings(starts, tail=True, apart=True)
-        self._stream: re.Pattern[AnyStr] = _regex("|".join(cut), to)
-        self._text: re.Pattern[AnyStr] = _regex("|".join(beginnings(insides | starts, tail=False)), to)
+        self._begun = fronts | (starts - apart), apart
+        self._anywhere = insides | starts
+        self._asked = 0
 
-    @cached_property  # compiling takes 10 ms, and most turns never come close to a secret
-    def _whole(self) -> list[tuple[list[AnyStr], re.Pattern[AnyStr]]]:
-        return [([self._to(start) for start in t.starts], _regex(whole(t), self._to)) for t in TOKENS]
+    @cached_property  # takes some milliseconds, and most turns never come close to a secret
+    def automaton(self) -> Automaton[Shape[AnyStr]]:
+        starts = [(self._to(start), self._shape(token)) for token in TOKENS for start in token.starts]
+        return Automaton(self._known, starts)
+
+    # Each of these takes as long to compile as the rest of a small turn: `_is_early` says whether it can wait.
+    @cached_property
+    def _stream(self) -> re.Pattern[AnyStr]:
+        """Finds where a word begins, or at the end of the text a cut one."""
+        return self._cut(r"\Z")
 
     @cached_property
-    def _unfinished(self) -> list[re.Pattern[AnyStr]]:
-        return [_regex(unfinished(token), self._to) for token in TOKENS]
+    def _text(self) -> re.Pattern[AnyStr]:
+        return self._pattern("|".join(beginnings(self._anywhere)))
+
+    @cached_property
+    def after_word(self) -> re.Pattern[AnyStr]:
+        """Matches the two units before a start that does not stand apart."""
+        return self._pattern(rf"(?!\\[nrt]\Z)[\s\S]?[{WORD}]\Z")
+
+    @cached_property
+    def _quoted(self) -> re.Pattern[AnyStr]:
+        return self._cut('"')
+
+    def may_begin(self, record: AnyStr) -> bool:
+        """Whether the text may hold a secret, or as JSON the beginning of one that ends a string."""
+        return self._quoted.search(record) is not None
 
     def may_hold(self, text: AnyStr) -> bool:
         """Quick: False if no secret can stand in the text, also if it is JSON that quotes one."""
-        if len(text) < _SMALL:
+        if (len(text) < _SMALL and not self._is_early()) or self._words is None:
             return self._text.search(text) is not None
         return any(word in text for word in self._insides)
 
     def first(self, text: AnyStr, start: int) -> re.Match[AnyStr] | int | None:
         """Quick: where a secret may begin, for all that is known yet: a match, or a place, or None for nowhere."""
-        if len(text) < _SMALL:
+        early = self._is_early()
+        if (len(text) < _SMALL and not early) or self._words is None:
             return self._stream.search(text, start)
-        if any(rare in text and any(word in text for word in words) for rare, words in self._fronts):
+        if any(rare in text and any(word in text for word in words) for rare, words in self._words):
             return start
+        if early and not any(text[-length:] in self._cuts for length in range(1, min(len(text), self._tail) + 1)):
+            return None
         return self._stream.search(text, max(start, len(text) - self._tail))
 
-    def finds(self, text: AnyStr, start: int = 0) -> list[Find]:
-        """Every secret that begins at `start` or later, by place; they may overlap."""
-        found = [Find(at, at, at + len(value)) for value in self._known for at in _places(value, text, start)]
-        for starts, shape in self._whole:
-            if any(word in text for word in starts):
-                found += [Find(m.start(), m.start(1), m.end()) for m in shape.finditer(text, start)]
-        return sorted(found)
+    def _is_early(self) -> bool:
+        """Whether so few texts came until now that looking for each word by itself costs less than compiling."""
+        self._asked += self._asked < _EARLY
+        return self._asked < _EARLY
 
-    def decided(self, text: AnyStr, start: int) -> tuple[list[Find], int]:
-        """What is found, and up to where, whatever text may follow."""
-        found = self.finds(text, start)
-        end = min(self._known_tail(text, start), self._token_tail(text, start))
-        while crossing := [find.start for find in found if find.start < end < find.end]:
-            end = min(crossing)
-        return [find for find in found if find.end <= end], end
+    def search(self, text: AnyStr) -> Search[AnyStr]:
+        """Where a word begins, or at the end of the text a cut one, from a place on: a function of that place."""
+        if len(text) < _SMALL or self._words is None:
+            return lambda at: self._stream.search(text, at)
+        there = [word for rare, words in self._words if rare in text for word in words if word in text]
+        if len(there) > _FEW:
+            return lambda at: self._stream.search(text, at)
+        end = len(text) - self._tail
+        if not there:
+            return lambda at: self._stream.search(text, max(at, end))
+        all_there = [re.escape(word) for short in there for word in self._longer[short] if word in text]
+        few = self._compile(self._to("|").join(all_there))
+        return lambda at: few.search(text, at) or self._stream.search(text, max(at, end))
 
-    def _known_tail(self, text: AnyStr, start: int) -> int:
-        """Where a known value begins that the text breaks off, or its end."""
-        places = [len(text)]
-        for value in self._known:
-            at = text.find(value[:1], max(start, len(text) - len(value) + 1))
-            while at >= 0 and not value.startswith(text[at:]):
-                at = text.find(value[:1], at + 1)
-            if at >= 0:
-                places.append(at)
-        return min(places)
+    def _cut(self, tail: str) -> re.Pattern[AnyStr]:
+        anywhere, apart = self._begun
+        return self._pattern("|".join(beginnings(anywhere, tail=tail) + beginnings(apart, tail=tail, apart=True)))
 
-    def _token_tail(self, text: AnyStr, start: int) -> int:
-        found = (shape.search(text, start) for shape in self._unfinished)
-        end = min((match.start() for match in found if match), default=len(text))
-        return end if len(text) - end <= _LONGEST else len(text)
+    def _shape(self, token: TokenShape) -> Shape[AnyStr]:
+        parts = tuple(self._run(part) if isinstance(part, Run) else self._to(part) for part in token.parts)
+        needed = [number for number, part in enumerate(token.parts) if isinstance(part, str) or part.least]
+        return Shape(parts, token.kept, token.apart, needed[-1], _seen(token))
 
+    def _run(self, run: Run) -> RunPart[AnyStr]:
+        needs = tuple((self._pattern(need.pattern), need.width) for need in run.needs)
+        return RunPart(self._pattern(f"[{run.chars}]*"), run.least, run.most, needs)
 
-class Stream(Generic[AnyStr]):
-    """A text that arrives in pieces. What comes out is the same however it was cut."""
+    def _pattern(self, text: str) -> re.Pattern[AnyStr]:
+        return self._compile(self._to(text))
 
-    def __init__(self, scan: Scan[AnyStr], hide: Callable[[AnyStr], AnyStr]) -> None:
-        self._scan: Scan[AnyStr] = scan
-        self._hide: Callable[[AnyStr], AnyStr] = hide
-        self._before: AnyStr = scan.empty  # two letters of what was shown: a token must stand apart
-        self._held: AnyStr = scan.empty
-
-    def feed(self, piece: AnyStr) -> AnyStr:
-        """What can be shown by now."""
-        text = self._before + self._held + piece
-        start = len(self._before)
-        at = self._scan.first(text, start)
-        if at is None:
-            shown = text[start:] if self._held else piece
-            return self._keep(text, len(text), shown)
-        if not isinstance(at, int) and at.end() == len(text):
-            # The text ends within the first letters of what may be a secret: all before them is clean.
-            return self._keep(text, at.start(), text[start : at.start()])
-        found, end = self._scan.decided(text, start)
-        return self._keep(text, end, hidden(text[:end], found, self._hide, start))
-
-    def close(self) -> AnyStr:
-        """What was held back; no more follows."""
-        text, start = self._before + self._held, len(self._before)
-        self._held = text[:0]
-        return hidden(text, self._scan.finds(text, start), self._hide, start)
-
-    def _keep(self, text: AnyStr, end: int, shown: AnyStr) -> AnyStr:
-        self._held = text[end:]
-        self._before = text[max(0, end - 2) : end]
-        return shown
+    def _compile(self, text: AnyStr) -> re.Pattern[AnyStr]:
+        return re.compile(text, re.ASCII)
 
 
-def hidden(text: AnyStr, found: list[Find], hide: Callable[[AnyStr], AnyStr], start: int = 0) -> AnyStr:
-    """The text from `start` on with each secret replaced; finds that overlap are one."""
-    parts: list[AnyStr] = []
-    at = start
-    for first, last in _merged(found):
-        parts += [text[at:first], hide(text[first:last])]
-        at = last
-    parts.append(text[at:])
-    return text[:0].join(parts)
-
-
-def _merged(found: list[Find]) -> list[tuple[int, int]]:
-    spans: list[tuple[int, int]] = []
-    for first, last in sorted((find.hidden, find.end) for find in found):
-        if spans and first < spans[-1][1]:
-            spans[-1] = (spans[-1][0], max(spans[-1][1], last))
-        else:
-            spans.append((first, last))
-    return spans
-
-
-def _places(value: AnyStr, text: AnyStr, start: int) -> Iterable[int]:
-    at = text.find(value, start)
-    while at >= 0:
-        yield at
-        at = text.find(value, at + 1)
+def _seen(token: TokenShape) -> int:
+    """The literals that the secret begins with, and a third of the shortest run that follows them."""
+    length = 0
+    for part in token.parts[max(0, token.kept - 1) :]:
+        if isinstance(part, Run):
+            return length + part.least // 3
+        length += len(part)
+    return length
 
 
 def _inside(value: str) -> str:
@@ -177,7 +182,3 @@ def _by_rarest(words: list[str], to: Callable[[str], AnyStr]) -> list[tuple[AnyS
     for word in words:
         groups.setdefault(max(word, key=lambda letter: (_COMMON + letter).index(letter)), []).append(to(word))
     return [(to(letter), group) for letter, group in groups.items()]
-
-
-def _regex(text: str, to: Callable[[str], AnyStr]) -> re.Pattern[AnyStr]:
-    return re.compile(to(text), re.ASCII)

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from ostler.errors import OstlerError
+from ostler.model import TerminalRow
 from ostler.store import changes
 from ostler.store.changes import need_session, refuse_closed
-from ostler.words import TerminalRow
 
 _encode = msgspec.json.Encoder().encode
 _row = msgspec.json.Decoder(TerminalRow).decode
@@ -18,22 +18,24 @@ _row = msgspec.json.Decoder(TerminalRow).decode
 def add_terminal(db: sqlite3.Connection, row: TerminalRow, limit: int | None) -> None:
     """`exists` for the name of a live terminal of the session, `too_many` when `limit` programs live there."""
     refuse_closed(need_session(db, row.session))
-    live = [_row(body) for (body,) in db.execute(f"{_LIVE} AND session = ?", (row.session,))]
+    turns = row.source == "turn" and limit is None  # one that shows a turn: neither its name nor their number matters
+    live = [] if turns else [_row(body) for (body,) in db.execute(f"{_LIVE} AND session = ?", (row.session,))]
     if row.source != "turn" and any(other.name == row.name for other in live):
         hint = "Choose another name, or use that one"
-        raise OstlerError("exists", f"session {row.session} has a live terminal {row.name!r} already", hint)
+        raise OstlerError("exists", f"session {row.session} already has a live terminal {row.name!r}", hint)
     if limit is not None and sum(other.source == "pty" for other in live) >= limit:
         raise OstlerError(
             "too_many",
-            f"session {row.session} has {limit} live terminals, more are not allowed",
+            f"session {row.session} already has {limit} live terminals, which is the limit",
             "End one, or raise `terminals` in your settings",
         )
-    if db.execute("SELECT 1 FROM terminals WHERE id = ?", (row.id,)).fetchone():
-        raise OstlerError("exists", f"terminal {row.id} exists already")
-    db.execute(
-        "INSERT INTO terminals (id, session, name, source, state, turn, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
+    added = db.execute(
+        "INSERT INTO terminals (id, session, name, source, state, turn, body) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (id) DO NOTHING",
         (row.id, row.session, row.name, row.source, row.state, row.turn, _encode(row)),
     )
+    if not added.rowcount:
+        raise OstlerError("exists", f"terminal {row.id} already exists")
 
 
 def change_terminal(db: sqlite3.Connection, id: str, fields: Mapping[str, Any]) -> TerminalRow:
@@ -47,7 +49,8 @@ def end_terminal(db: sqlite3.Connection, id: str, fields: Mapping[str, Any]) -> 
     found = db.execute("SELECT body FROM terminals WHERE id = ? AND state = 'live'", (id,)).fetchone()
     if found is None:
         return False
-    _save(db, msgspec.structs.replace(_row(found[0]), **fields, state="ended"))
+    before = _row(found[0])
+    _save(db, msgspec.structs.replace(before, **fields, state="ended", held_by=""), before)
     return True
 
 
@@ -58,7 +61,7 @@ def remove_terminal(db: sqlite3.Connection, id: str) -> None:
 def close_for_removal(db: sqlite3.Connection, session: str) -> None:
     """As for turns: from here on none can be opened in it. `busy` while one lives."""
     if db.execute(f"{_LIVE} AND session = ? LIMIT 1", (session,)).fetchone():
-        raise OstlerError("busy", f"Session {session} has a live terminal", "End it first")
+        raise OstlerError("busy", f"session {session} has a live terminal", "End it first")
     changes.close_for_removal(db, session)
 
 
@@ -79,7 +82,11 @@ def select(session: str | None, live: bool) -> tuple[str, tuple[str, ...]]:
 _LIVE = "SELECT body FROM terminals WHERE state = 'live'"
 
 
-def _save(db: sqlite3.Connection, row: TerminalRow) -> TerminalRow:
+def _save(db: sqlite3.Connection, row: TerminalRow, before: TerminalRow | None = None) -> TerminalRow:
+    """`before`: as it is stored; an index is written only where what it holds has changed."""
+    if before is not None and (before.name, before.source, before.turn) == (row.name, row.source, row.turn):
+        db.execute("UPDATE terminals SET state = ?, body = ? WHERE id = ?", (row.state, _encode(row), row.id))
+        return row
     db.execute(
         "UPDATE terminals SET name = ?, source = ?, state = ?, turn = ?, body = ? WHERE id = ?",
         (row.name, row.source, row.state, row.turn, _encode(row), row.id),

@@ -3,15 +3,19 @@
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
+from ostler.model import Asked, Session, TerminalRow, TurnRow
+from ostler.store import asks
 from ostler.store.faults import edge
 from ostler.store.rows import TURN, read_session, read_terminal, turn_row
 from ostler.store.schema import connect
-from ostler.words import Session, TerminalRow, TurnRow
+
+if TYPE_CHECKING:  # only who waits for writes needs it
+    from ostler.store.commits import Commits
 
 Stored = tuple[int, bytes]  # an event as it is stored: seq, JSON
 
@@ -22,25 +26,36 @@ class Touched(Struct, frozen=True, kw_only=True):
     last: int  # from where to look the next time
     sessions: frozenset[str] = frozenset()
     terminals: frozenset[str] = frozenset()
+    runs: frozenset[str] = frozenset()
     lost: bool = False
 
 
-class Watch:
+class StoreWatch:
     """A reader with a connection of its own: what it reads never holds up those who work.
 
     Ids that are gone are left out of the answers.
     """
 
-    def __init__(self, path: Path, timeout: float) -> None:
+    def __init__(self, path: Path, timeout: float, closed: Callable[["StoreWatch"], None] = lambda _: None) -> None:
         self._path = path
+        self._closed = closed
         self._lock = threading.Lock()
         self._db = connect(path, timeout, writes=False)
 
     def close(self) -> None:
+        """May be called twice."""
         with self._lock:
             self._db.close()
+        self._closed(self)
 
     # -- what changed
+
+    def commits(self) -> "Commits":
+        """Wakes whoever waits for the next write. Closed by its owner."""
+        self.newest_touch()  # the WAL is there from the first read on
+        from ostler.store.commits import Commits
+
+        return Commits(self._path)
 
     def version(self) -> int:
         """Differs from the last answer once anybody, in any process, has committed something."""
@@ -52,17 +67,18 @@ class Watch:
         return found
 
     def touched(self, after: int) -> Touched:
-        """Sessions and terminals that were added, changed or removed since `after`."""
+        """Sessions, terminals and runs of pipelines that were added, changed or removed since `after`."""
         rows = self._read("SELECT n, what, id FROM touched WHERE n > ? ORDER BY n", after)
         if not rows:
             return Touched(last=after)
-        ids: dict[str, set[str]] = {"session": set(), "terminal": set()}
+        ids: dict[str, set[str]] = {"session": set(), "terminal": set(), "run": set()}
         for _, what, id in rows:
             ids.setdefault(what, set()).add(id)
         return Touched(
             last=rows[-1][0],
             sessions=frozenset(ids["session"]),
             terminals=frozenset(ids["terminal"]),
+            runs=frozenset(ids["run"]),
             lost=rows[0][0] != after + 1,
         )
 
@@ -79,9 +95,17 @@ class Watch:
     def journal(self, session: str, after: int, limit: int, size: int) -> list[Stored]:
         """At most `limit` events beyond `after`, in order; fewer when they have `size` bytes together."""
         query = "SELECT seq, body FROM events WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?"
+        return self._some_events(query, session, after, limit, size)
+
+    def journal_before(self, session: str, before: int, limit: int, size: int) -> list[Stored]:
+        """At most `limit` of the last events before `before`, in order; fewer when they have `size` bytes together."""
+        query = "SELECT seq, body FROM events WHERE session = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
+        return self._some_events(query, session, before, limit, size)[::-1]
+
+    def _some_events(self, query: str, session: str, bound: int, limit: int, size: int) -> list[Stored]:
         found: list[Stored] = []
         with edge(self._path), self._lock:
-            for seq, body in self._db.execute(query, (session, after, limit)):
+            for seq, body in self._db.execute(query, (session, bound, limit)):
                 found.append((seq, body))
                 size -= len(body)
                 if size <= 0:
@@ -95,6 +119,13 @@ class Watch:
             for (body,) in self._db.execute(query, (session, limit)):
                 if enough(body):
                     return
+
+    def open_asks(self, session: str) -> tuple[int, Asked | None]:
+        """How many asks of a session are open, and the newest of them."""
+        count: int = self._read(asks.COUNT_OPEN, session)[0][0]
+        newest = self._read(asks.SELECT_NEWEST, session, None) if count else []
+        with edge(self._path):
+            return count, asks.read_asked(newest[0][0]) if newest else None
 
     # -- rows
 
@@ -117,6 +148,14 @@ class Watch:
         rows = self._read(query, _list(sessions))
         with edge(self._path):
             return {row.session: row for row in (turn_row(*row) for row in rows)}
+
+    def turn_numbers(self, turns: Iterable[str]) -> dict[str, int]:
+        """The place of each among the turns of its session, from 1."""
+        query = (
+            "SELECT t.id, (SELECT count(*) FROM turns o WHERE o.session = t.session AND o.n <= t.n)"
+            " FROM turns t WHERE t.id IN (SELECT value FROM json_each(?))"
+        )
+        return dict(self._read(query, _list(turns)))
 
     def queued(self) -> dict[str, int]:
         """How many turns wait in line, by session."""
@@ -160,6 +199,21 @@ class Watch:
     def terminals(self, ids: Iterable[str]) -> list[TerminalRow]:
         query = "SELECT body FROM terminals WHERE id IN (SELECT value FROM json_each(?)) ORDER BY n DESC"
         return self._decoded(read_terminal, self._read(query, _list(ids)))
+
+    def newest_runs(self, limit: int) -> list[str]:
+        """The ids of runs of pipelines, the newest first."""
+        return [id for (id,) in self._read("SELECT id FROM runs ORDER BY created_at DESC, id LIMIT ?", limit)]
+
+    def runs(self, ids: Iterable[str]) -> list[tuple[bytes, list[bytes]]]:
+        """Runs as they are stored, the oldest first, each with those of its nodes that are stored."""
+        wanted = _list(ids)
+        nodes: dict[str, list[bytes]] = {}
+        for run, body in self._read(
+            "SELECT run, body FROM nodes WHERE run IN (SELECT value FROM json_each(?))", wanted
+        ):
+            nodes.setdefault(run, []).append(body)
+        query = "SELECT id, body FROM runs WHERE id IN (SELECT value FROM json_each(?)) ORDER BY created_at, id DESC"
+        return [(body, nodes.get(id, [])) for id, body in self._read(query, wanted)]
 
     # -- below
 

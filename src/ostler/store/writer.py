@@ -1,6 +1,7 @@
 """The one thread of a process that writes: commits at once, and what arrived meanwhile as one batch."""
 
 import asyncio
+import logging
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from ostler.store.faults import translate
 from ostler.store.schema import connect
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 # Errors that speak of one write's values, not of the state of the database.
 _OWN = (
     sqlite3.IntegrityError,
@@ -23,7 +25,18 @@ _OWN = (
     OverflowError,
     UnicodeError,
 )
+_SOON = 0.005  # seconds
 _BATCH = 1000  # writes in one transaction: others of this store want their turn too
+
+
+class Commit(asyncio.Future[T]):
+    """The result of a write that was handed over. Who waits for it and is cancelled hears of that once it is settled:
+
+    until then nobody could tell whether it was committed.
+    """
+
+    def cancel(self, msg: Any = None) -> bool:
+        return False
 
 
 class _Write(Generic[T]):
@@ -48,18 +61,22 @@ class Writer:
         self._db = connect(path, timeout, writes=True)
         self._full: bool | None = None
         self._queue: SimpleQueue[_Write[Any] | None] = SimpleQueue()
+        self._held: list[tuple[_Write[Any], asyncio.TimerHandle]] = []  # what goes with the next write
         self._lock = threading.Lock()
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="ostler-store", daemon=True)
         self._thread.start()
 
-    async def write(self, change: Callable[[sqlite3.Connection], T], *, full: bool) -> T:
-        """Runs `change` in a transaction and returns its result once that is committed.
+    def write(
+        self, change: Callable[[sqlite3.Connection], T], *, full: bool, soon: bool = False, settled: bool = False
+    ) -> "asyncio.Future[T]":
+        """Hands `change` over to be run in a transaction: its result once that is committed.
 
-        `full`: the commit also survives a power failure. Raises what `change` raised, or `store`.
+        `full`: the commit also survives a power failure. `soon`: it goes with the next write, a few milliseconds later
+        at most, and needs no commit of its own. `settled`: see Commit. Raises what `change` raised, or `store`.
         """
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
+        future: asyncio.Future[T] = Commit(loop=loop) if settled else loop.create_future()
 
         def done(write: _Write[T]) -> None:
             try:
@@ -67,14 +84,12 @@ class Writer:
             except RuntimeError:
                 pass  # the loop was closed: nobody waits any more
 
-        self._put(_Write(change, full, done))
-        return await future
-
-    def write_sync(self, change: Callable[[sqlite3.Connection], T], *, full: bool) -> T:
-        """The same for a caller without a loop."""
-        future: Future[T] = Future()
-        self._put(_Write(change, full, lambda write: _settle(future, write)))
-        return future.result()
+        write = _Write(change, full, done)
+        if soon:
+            self._hold(write, loop)
+        else:
+            self._put(write)
+        return future
 
     def close(self) -> None:
         """Commits what was handed over, then ends the thread. May be called twice."""
@@ -82,15 +97,35 @@ class Writer:
             if self._closed:
                 return
             self._closed = True
+            self._hand_over()
             self._queue.put(None)
         self._thread.join()
         self._db.close()
 
     def _put(self, write: _Write[Any]) -> None:
         with self._lock:
-            if self._closed:
-                raise OstlerError("store", f"{self._path} is closed")
+            self._refuse_closed()
+            self._hand_over()
             self._queue.put(write)
+
+    def _hold(self, write: _Write[Any], loop: asyncio.AbstractEventLoop) -> None:
+        with self._lock:
+            self._refuse_closed()
+            self._held.append((write, loop.call_later(_SOON, self._release)))
+
+    def _release(self) -> None:
+        with self._lock:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        for write, timer in self._held:
+            timer.cancel()
+            self._queue.put(write)
+        self._held.clear()
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise OstlerError("store", f"{self._path} is closed")
 
     def _work(self) -> None:
         going = True
@@ -113,9 +148,11 @@ class Writer:
         try:
             self._begin(any(write.full for write in writes))
             for write in writes:
-                self._attempt(write)
-            self._db.execute("COMMIT")
+                self._attempt(write, alone=len(writes) == 1)
+            if self._db.in_transaction:
+                self._db.execute("COMMIT")
         except Exception as error:  # whatever it is: nobody may wait for ever
+            _log.warning("%d writes failed: %s", len(writes), translate(error, self._path))
             for write in writes:
                 write.error = translate(error, self._path)
             self._recover()
@@ -126,8 +163,10 @@ class Writer:
             self._full = full
         self._db.execute("BEGIN IMMEDIATE")
 
-    def _attempt(self, write: _Write[Any]) -> None:
-        self._db.execute("SAVEPOINT one")
+    def _attempt(self, write: _Write[Any], alone: bool) -> None:
+        """What fails is taken back: `alone` with the transaction, else by a savepoint."""
+        if not alone:
+            self._db.execute("SAVEPOINT one")
         try:
             write.result = write.change(self._db)
         except _OWN as error:
@@ -137,8 +176,9 @@ class Writer:
         except Exception as error:
             write.error = error
         if write.error is not None:
-            self._db.execute("ROLLBACK TO one")
-        self._db.execute("RELEASE one")
+            self._db.execute("ROLLBACK" if alone else "ROLLBACK TO one")
+        if not alone:
+            self._db.execute("RELEASE one")
 
     def _recover(self) -> None:
         """After a failed batch the connection is usable again; a broken one is replaced."""
@@ -148,8 +188,10 @@ class Writer:
         except sqlite3.Error:
             try:
                 fresh = connect(self._path, self._timeout, writes=True)
-            except sqlite3.Error:
+            except sqlite3.Error as error:
+                _log.error("%s cannot be opened again: %s", self._path, error)
                 return  # the next write meets the same trouble, and says so
+            _log.warning("%s was opened again", self._path)
             self._db.close()
             self._db, self._full = fresh, None
 

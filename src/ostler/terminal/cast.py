@@ -5,23 +5,25 @@ import math
 import os
 import re
 import stat
-import time
 from collections.abc import Callable, Iterator
+from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
+from ostler import clock
 from ostler.errors import OstlerError
 from ostler.process import Size
-from ostler.store.files import create_exclusive, open_private_append, typed
+from ostler.store.files import open_exclusive, typed, write_all
 
 LIMIT = 64 << 20
 LINE_LIMIT = 32 << 20
 MARKER_ROOM = 200  # kept free for the last event of a recording that reached its limit
 
 Kind = Literal["o", "i", "r", "m"]
+_decoder = codecs.getincrementaldecoder("utf-8")
 
 
 class CastHeader(Struct, frozen=True, omit_defaults=True):
@@ -67,20 +69,28 @@ class CastWriter:
         rows: int,
         title: str = "",
         limit_bytes: int = LIMIT,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = clock.monotonic,
         timestamp: float | None = None,
     ) -> None:
-        self.path = Path(path)
+        self._path = str(path)
         self.full = False  # the limit was reached
         self._limit = limit_bytes
         self._clock = clock
         self._began = clock()
-        self._decoders = {kind: codecs.getincrementaldecoder("utf-8")("replace") for kind in ("o", "i")}
+        self._decoders: dict[str, codecs.IncrementalDecoder] = {}
         header = CastHeader(2, cols, rows, timestamp, unicode(title) or None)
         line = msgspec.json.encode(header) + b"\n"
-        create_exclusive(self.path.parent, self.path.name, line)
-        self._size = len(line)
-        self._file: BinaryIO | None = open_private_append(self.path)
+        self._size = 0
+        self._file: FileIO | None = FileIO(open_exclusive(self._path), "ab")
+        try:
+            self._write(line)
+        except OstlerError:
+            Path(self._path).unlink(missing_ok=True)
+            raise
+
+    @property
+    def path(self) -> Path:
+        return Path(self._path)
 
     def output(self, data: bytes) -> None:
         self._bytes("o", data)
@@ -103,7 +113,11 @@ class CastWriter:
             self._stop()
 
     def _bytes(self, kind: Literal["o", "i"], data: bytes, final: bool = False) -> None:
-        if self._file and (text := self._decoders[kind].decode(data, final)):
+        if self._file is None or (final and kind not in self._decoders):
+            return
+        if (decoder := self._decoders.get(kind)) is None:
+            decoder = self._decoders[kind] = _decoder("replace")
+        if text := decoder.decode(data, final):
             self._event(kind, text)
 
     def _event(self, kind: Kind, data: str) -> None:
@@ -119,19 +133,17 @@ class CastWriter:
             self._stop()
 
     def _write(self, line: bytes) -> None:
-        assert self._file
+        assert self._file is not None
         try:
-            with typed(self.path):
-                rest = memoryview(line)
-                while rest:
-                    rest = rest[os.write(self._file.fileno(), rest) :]
+            with typed(self._path):
+                write_all(self._file.fileno(), line)
         except OstlerError:
             self._stop()
             raise
         self._size += len(line)
 
     def _stop(self) -> None:
-        if self._file:
+        if self._file is not None:
             self._file.close()
             self._file = None
 

@@ -17,10 +17,10 @@ from ostler.process import Size
 from ostler.terminal import policy
 from ostler.terminal.log import ByteLog
 from ostler.terminal.pace import Pace
-from ostler.terminal.screen import Screen, Screens
-from ostler.terminal.screen_words import Facts, Modes, Snapshot
-from ostler.terminal.shot import Shot, shot_of
-from ostler.terminal.viewing import HIGH, Gone, Shown
+from ostler.terminal.screen.protocol import Modes, ScreenFacts, Snapshot
+from ostler.terminal.screen.screens import Screen, Screens
+from ostler.terminal.viewer_protocol import HIGH, Gone, SnapshotMessage
+from ostler.terminal.viewer_snapshot import ViewerSnapshot, viewer_snapshot
 
 SPREAD = 0.004  # seconds between two hand-ons of a flood: larger pieces cost less than many small ones
 PIECE = 64 * 1024  # what is handed on at once whatever the time
@@ -28,7 +28,7 @@ SIZES = 256  # resizes that are remembered; who has missed more of them gets a s
 FINAL_LIMIT = 20.0  # seconds for the last look; a screen process that hangs is replaced within them
 
 
-class Resized(NamedTuple):
+class SizeChange(NamedTuple):
     """From `offset` on the terminal has this size."""
 
     offset: int
@@ -47,14 +47,14 @@ class Display:
         ring: int,
         *,
         spread: Callable[[bytes], None],
-        heard: Callable[[Facts], None],
+        heard: Callable[[ScreenFacts], None],
         reply: Callable[[bytes], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.log = ByteLog(ring)
         self.size = size
         self.resizes = 0  # how many there were
-        self.now = Facts()  # the last title, folder and progress
+        self.now = ScreenFacts()  # the last title, folder and progress
         self.left_at = 0  # the offset by which the alternate screen was last left
         self.sure_at: int | None = 0  # from here on viewers were exact; None: not now
         self.notices: deque[str] = deque(maxlen=50)
@@ -64,15 +64,14 @@ class Display:
         self._keeping = asyncio.Lock()
         self._screens = screens
         self._spread, self._heard, self._reply = spread, heard, reply
-        self._sizes: deque[Resized] = deque()
+        self._sizes: deque[SizeChange] = deque()
         self._first_size = size  # before those
         self._screen: Screen | None = None
         self._alternate = False
-        self._looks: dict[bool, asyncio.Task[Shot]] = {}
+        self._looks: dict[bool, asyncio.Task[ViewerSnapshot]] = {}
         self._pending: list[bytes] = []
         self._pending_size = 0
         self._pace = Pace(SPREAD, self.flush)
-        self.grown_at = 0.0  # the loop's time of the last output
 
     @property
     def modes(self) -> Modes:
@@ -101,7 +100,6 @@ class Display:
             data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
             self._pending.clear()
             self._pending_size = 0
-            self.grown_at = self._loop.time()
             if self._screen:
                 self._screen.feed(self.log.end - len(data), data)
             self._spread(data)
@@ -112,13 +110,13 @@ class Display:
         self.size = size
         self.sure_at = None
         self.resizes += 1
-        self._sizes.append(Resized(self.log.end, size))
+        self._sizes.append(SizeChange(self.log.end, size))
         if len(self._sizes) > SIZES:
             self._first_size = self._sizes.popleft().size
         if self._screen:
             self._screen.resize(*size)
 
-    def resize_after(self, count: int) -> Resized | None:
+    def resize_after(self, count: int) -> SizeChange | None:
         """The resize that follows the first `count` ones, if there is one and it is remembered."""
         at = count - self._forgotten
         return self._sizes[at] if 0 <= at < len(self._sizes) else None
@@ -151,7 +149,7 @@ class Display:
                 offset=start,
                 read_log=self.log.read,
                 reply=self._reply,
-                told=self._tell,
+                told=self._show_facts,
                 notice=self.notices.append,
             )
             for at, size in self._sizes:
@@ -164,8 +162,8 @@ class Display:
     async def snapshot(self, history: bool) -> Snapshot:
         """The screen after all bytes so far. Raises `crashed` if looking kills the emulator."""
         self.flush()
-        if self.gone and not self.final:
-            await self._keep()
+        if not self.final and (self.gone or self._keeping.locked()):
+            await self._keep()  # a screen that is being closed for the last look takes no other one
         if self.final:
             return self.final if history else replace(self.final, vt=self._plain)
         screen = self.screen()
@@ -174,7 +172,7 @@ class Display:
         found = await screen.snapshot(history)
         return replace(found, title=policy.title(found.title), cwd=folder(found.cwd))
 
-    def look(self, history: bool) -> asyncio.Task[Shot]:
+    def look(self, history: bool) -> asyncio.Task[ViewerSnapshot]:
         """A snapshot for viewers, shared by all who ask while it is made. Never fails."""
         look = self._looks.get(history)
         if look is None or look.done():
@@ -212,12 +210,12 @@ class Display:
             self._plain = plain.vt
             self.final = replace(last, title=policy.title(last.title), cwd=folder(last.cwd))
 
-    async def _shot(self, history: bool) -> Shot:
+    async def _shot(self, history: bool) -> ViewerSnapshot:
         resizes = self.resizes
         try:
             found = await self.snapshot(history)
             resizes = self._resizes_in(found, resizes)
-            shot = shot_of(found, resizes, history)
+            shot = viewer_snapshot(found, resizes, history)
         except OstlerError as error:
             self.notices.append(f"no snapshot: {error}")
             shot = self._blank()
@@ -246,21 +244,21 @@ class Display:
         resize = self.resize_after(count - 1)
         return resize.size if resize else self._first_size
 
-    def _blank(self) -> Shot:
+    def _blank(self) -> ViewerSnapshot:
         """An empty screen, from which on the last bytes of the log are shown."""
         offset = self.log.cut(max(self.log.start, self.log.end - HIGH))
         before = [size for at, size in self._sizes if at < offset] or [self._first_size]
         resizes = self.resizes - sum(at >= offset for at, _ in self._sizes)
-        shown = Shown(offset=offset, cols=before[-1].cols, rows=before[-1].rows, vt="")
-        return Shot(shown=shown, resizes=resizes, history=True)
+        shown = SnapshotMessage(offset=offset, cols=before[-1].cols, rows=before[-1].rows, vt="")
+        return ViewerSnapshot(shown=shown, resizes=resizes, history=True)
 
-    def _tell(self, facts: Facts) -> None:
+    def _show_facts(self, facts: ScreenFacts) -> None:
         facts = harmless(facts)
         if facts.modes:
             if self._alternate and not facts.modes.alternate:
                 self.left_at = facts.offset
             self._alternate = facts.modes.alternate
-        self.now = Facts(
+        self.now = ScreenFacts(
             title=self.now.title if facts.title is None else facts.title,
             cwd=self.now.cwd if facts.cwd is None else facts.cwd,
             progress=facts.progress or self.now.progress,
@@ -268,7 +266,7 @@ class Display:
         self._heard(facts)
 
 
-def harmless(facts: Facts) -> Facts:
+def harmless(facts: ScreenFacts) -> ScreenFacts:
     """What a program says of itself, without what acts on who reads it."""
     title = None if facts.title is None else policy.title(facts.title)
     cwd = None if facts.cwd is None else folder(facts.cwd)

@@ -10,8 +10,18 @@ from typing import Any
 from urllib.parse import quote
 
 from ostler.terminal import ghostty, ghostty_modes, policy
-from ostler.terminal.ghostty_look import Look
-from ostler.terminal.screen_words import Cursor, Facts, Limits, Modes, Progress, Row, Shape, Snapshot, joined
+from ostler.terminal.ghostty_look import TerminalLook
+from ostler.terminal.screen.protocol import (
+    Cursor,
+    Modes,
+    Progress,
+    Row,
+    ScreenFacts,
+    ScreenLimits,
+    Shape,
+    Snapshot,
+    joined,
+)
 
 CONTINUATION_BYTES = 65_536
 UNKNOWN_BYTES = 4096
@@ -29,17 +39,17 @@ PROGRESS = {1: "set", 2: "error", 3: "indeterminate", 4: "paused"}
 class Emulator:
     """Owns one terminal of the library; `close` frees it. Only for the screen process: a crash is possible."""
 
-    def __init__(self, cols: int, rows: int, limits: Limits | None = None, restore: bytes = b"") -> None:
+    def __init__(self, cols: int, rows: int, limits: ScreenLimits | None = None, restore: bytes = b"") -> None:
         """An empty terminal, or the one that `checkpoint` gave. Raises GhosttyFault if it cannot be restored."""
-        self._limits = limits or Limits()
+        self._limits = limits or ScreenLimits()
         self.size = self._limits.clamp(cols, rows)
         self._replies: list[bytes] = []
-        self._facts: Facts | None = None
+        self._facts: ScreenFacts | None = None
         self.progress_now: Progress | None = None
         self._handle = ghostty.decode(restore) if restore else ghostty.new(*self.size)
         self._self = ghostty.handle_of(self)
         ghostty.configure(self._handle, self._options(), self._self)
-        self._look = Look(self._handle)
+        self._look = TerminalLook(self._handle)
         if restore:
             self.size = self._look.value("COLS"), self._look.value("ROWS")
         self._title, self._cwd = self.title(), self.cwd()
@@ -59,7 +69,7 @@ class Emulator:
         self._replies.clear()
         return replies
 
-    def facts(self) -> Facts | None:
+    def facts(self) -> ScreenFacts | None:
         """What was told since the last call."""
         facts, self._facts = self._facts, None
         return facts
@@ -171,34 +181,34 @@ class Emulator:
         self._replies.append(data)
 
     def bell(self) -> None:
-        self._tell(Facts(bells=1))
+        self._add_facts(ScreenFacts(bells=1))
 
     def titled(self) -> None:
         before, self._title = self._title, self.title()
         if self._title != before:
-            self._tell(Facts(title=self._title))
+            self._add_facts(ScreenFacts(title=self._title))
 
     def moved(self) -> None:
         before, self._cwd = self._cwd, self.cwd()
         if self._cwd != before:
-            self._tell(Facts(cwd=self._cwd))
+            self._add_facts(ScreenFacts(cwd=self._cwd))
 
     def note(self, title: str, body: str) -> None:
-        self._tell(Facts(notes=((title[:200], body[:2000]),)))
+        self._add_facts(ScreenFacts(notes=((title[:200], body[:2000]),)))
 
     def progress(self, state: int, percent: int) -> None:
         name: Any = PROGRESS.get(state)
         self.progress_now = Progress(name, percent if percent >= 0 else None) if name else None
-        self._tell(Facts(progress=self.progress_now or "none"))
+        self._add_facts(ScreenFacts(progress=self.progress_now or "none"))
 
     def unknown(self, content: bytes) -> None:
         if content == STATE + b"?":
             self._replies.append(STATE_ANSWER)
         elif content.startswith(STATE):
             state = content[len(STATE) :].decode(errors="replace")
-            self._tell(Facts(states=(state,)))
+            self._add_facts(ScreenFacts(states=(state,)))
 
-    def _tell(self, facts: Facts) -> None:
+    def _add_facts(self, facts: ScreenFacts) -> None:
         self._facts = joined(self._facts, facts) if self._facts else facts
 
 

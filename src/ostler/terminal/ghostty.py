@@ -6,16 +6,15 @@ pyghostty can end the process it lives in. Only the screen process imports this 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from ostler.terminal.ghostty_types import TYPES, ffi, lib, make
+from ostler.terminal.ghostty_types import ffi, lib, make
 
 VERSION = ffi.from_buffer(b"ostler")  # the answer to XTVERSION
 TERMINFO = ffi.from_buffer(b"xterm-256color")
 CELL_PX = (8, 16)
-NO_VALUE = lib.GHOSTTY_NO_VALUE
 PLAIN, VT = lib.GHOSTTY_FORMATTER_FORMAT_PLAIN, lib.GHOSTTY_FORMATTER_FORMAT_VT
 
 
-class Heard(Protocol):
+class EmulatorListener(Protocol):
     """Who is told, during a feed and in stream order, what the terminal has to say. Nothing here may raise."""
 
     size: tuple[int, int]
@@ -120,7 +119,7 @@ def configure(handle: Any, options: Options, heard: Any) -> None:
         put(handle, name, callback)
 
 
-def handle_of(heard: Heard) -> Any:
+def handle_of(heard: EmulatorListener) -> Any:
     """The library's pointer to `heard`; must be kept as long as the terminal lives."""
     return ffi.new_handle(heard)
 
@@ -139,51 +138,51 @@ def text_of(string: Any) -> str:
     return bytes(ffi.buffer(string.ptr, string.len)).decode(errors="replace") if string.len else ""
 
 
-@ffi.callback(TYPES["WritePty"])  # type: ignore[untyped-decorator]
+@ffi.callback("GhosttyTerminalWritePtyFn")  # type: ignore[untyped-decorator]
 def _reply(_: Any, heard: Any, data: Any, size: int) -> None:
     ffi.from_handle(heard).reply(bytes(ffi.buffer(data, size)))
 
 
-@ffi.callback(TYPES["Bell"])  # type: ignore[untyped-decorator]
+@ffi.callback("GhosttyTerminalBellFn")  # type: ignore[untyped-decorator]
 def _bell(_: Any, heard: Any) -> None:
     ffi.from_handle(heard).bell()
 
 
-@ffi.callback(TYPES["TitleChanged"])  # type: ignore[untyped-decorator]
+@ffi.callback("GhosttyTerminalTitleChangedFn")  # type: ignore[untyped-decorator]
 def _titled(_: Any, heard: Any) -> None:
     ffi.from_handle(heard).titled()
 
 
-@ffi.callback(TYPES["PwdChanged"])  # type: ignore[untyped-decorator]
+@ffi.callback("GhosttyTerminalPwdChangedFn")  # type: ignore[untyped-decorator]
 def _moved(_: Any, heard: Any) -> None:
     ffi.from_handle(heard).moved()
 
 
-@ffi.callback(TYPES["DesktopNotification"])  # type: ignore[untyped-decorator]
+@ffi.callback("GhosttyTerminalDesktopNotificationFn")  # type: ignore[untyped-decorator]
 def _note(_: Any, heard: Any, note: Any) -> None:
     ffi.from_handle(heard).note(text_of(note.title), text_of(note.body))
 
 
-@ffi.callback(TYPES["ProgressReport"])  # type: ignore[untyped-decorator]
+@ffi.callback("GhosttyTerminalProgressReportFn")  # type: ignore[untyped-decorator]
 def _progress(_: Any, heard: Any, report: Any) -> None:
     ffi.from_handle(heard).progress(int(report.state), report.progress)
 
 
-@ffi.callback(TYPES["UnknownSequence"])  # type: ignore[untyped-decorator]
+@ffi.callback("GhosttyTerminalUnknownSequenceFn")  # type: ignore[untyped-decorator]
 def _unknown(_: Any, heard: Any, sequence: Any) -> None:
     if sequence.tag == lib.GHOSTTY_TERMINAL_UNKNOWN_SEQUENCE_OSC and not sequence.value.osc.truncated:
         content = sequence.value.osc.content
         ffi.from_handle(heard).unknown(bytes(ffi.buffer(content.ptr, content.len)) if content.len else b"")
 
 
-@ffi.callback(TYPES["Size"])  # type: ignore[untyped-decorator]
+@ffi.callback("GhosttyTerminalSizeFn")  # type: ignore[untyped-decorator]
 def _size(_: Any, heard: Any, out: Any) -> bool:
     out.columns, out.rows = ffi.from_handle(heard).size
     out.cell_width, out.cell_height = CELL_PX
     return True
 
 
-@ffi.callback(TYPES["ColorScheme"])  # type: ignore[untyped-decorator]
+@ffi.callback("GhosttyTerminalColorSchemeFn")  # type: ignore[untyped-decorator]
 def _scheme(_: Any, heard: Any, out: Any) -> bool:
     out[0] = lib.GHOSTTY_COLOR_SCHEME_DARK
     return True
@@ -192,7 +191,7 @@ def _scheme(_: Any, heard: Any, out: Any) -> bool:
 _version_string = string_of(VERSION)
 
 
-@ffi.callback(TYPES["Xtversion"])  # type: ignore[untyped-decorator]
+@ffi.callback("GhosttyTerminalXtversionFn")  # type: ignore[untyped-decorator]
 def _version(_: Any, heard: Any) -> Any:
     return _version_string[0]
 

@@ -5,9 +5,12 @@ from itertools import groupby
 from typing import Any
 
 from ostler.terminal.ghostty import VT, check, taken, text_of
-from ostler.terminal.ghostty_types import TYPES, ffi, lib, make
+from ostler.terminal.ghostty_types import ffi, lib, make
 
-_grid_ref = ffi.cast(TYPES["grid_ref"], ffi.addressof(lib, "ghostty_terminal_grid_ref"))
+# A point is passed by value, which cffi cannot do with its union: OstlerPoint is a struct of the same form.
+_grid_ref = ffi.cast(
+    "GhosttyResult (*)(GhosttyTerminal, OstlerPoint, GhosttyGridRef*)", ffi.addressof(lib, "ghostty_terminal_grid_ref")
+)
 
 
 def sized(ctype: str) -> Any:
@@ -65,7 +68,7 @@ def colour(cell: int) -> str:
     return ""
 
 
-class Look:
+class TerminalLook:
     """Eyes on one terminal. The structs it asks with are made once: making them costs more than the asking."""
 
     def __init__(self, handle: Any) -> None:
@@ -80,7 +83,7 @@ class Look:
         self._selection = sized("GhosttySelection")
         self._rows.selection = self._everything.selection = self._selection
         self._start, self._end = sized("GhosttyGridRef"), sized("GhosttyGridRef")
-        self._point = make("GhosttyPointS*")
+        self._point = make("OstlerPoint*")
         self._point.tag = lib.GHOSTTY_POINT_TAG_ACTIVE
         self._render = make("GhosttyRenderState*")
         self._iterator = make("GhosttyRenderStateRowIterator*")

@@ -6,7 +6,7 @@ from typing import Any
 
 from ostler.terminal.ghostty import check
 from ostler.terminal.ghostty_types import MODES, ffi, lib, make
-from ostler.terminal.screen_words import Modes
+from ostler.terminal.screen.protocol import Modes
 
 MOUSE = ((1003, "any"), (1002, "drag"), (1000, "press"), (9, "x10"))
 NUMBERS = (2004, 1006, 1004, 1, 66, 1035, 1036, 67, *(number for number, _ in MOUSE))

@@ -1,12 +1,12 @@
 """The input lease of a live terminal in time: hands it back when its holder idles or has vanished."""
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Callable
 
+from ostler import clock
 from ostler.terminal.lease import IDLE, Author, Lease, LeaseChange
-from ostler.terminal.viewing import Leased
+from ostler.terminal.viewer_protocol import Leased
 
 GRACE = 5.0  # a page that is loaded again comes back within it
 
@@ -16,7 +16,7 @@ class Keyboard:
 
     def __init__(self, passed: Callable[[LeaseChange | None], None], idle: float = IDLE, grace: float = GRACE) -> None:
         self._loop = asyncio.get_running_loop()
-        self.lease = Lease(self._loop.time, idle)
+        self.lease = Lease(clock.monotonic, idle)
         self._passed = passed
         self._grace = grace
         self._watching: Counter[Author] = Counter()
@@ -26,6 +26,12 @@ class Keyboard:
     def take(self, author: Author) -> None:
         """`denied` as the lease says."""
         self._pass(self.lease.take(author))
+
+    def wait(self, author: Author) -> None:
+        """Automation that was refused gets it when the person who holds it lets go, or idles."""
+        self.lease.wait(author)
+        self._passed(None)  # those who watch are told that somebody waits
+        self._arm()
 
     def release(self, author: Author) -> None:
         self._pass(self.lease.release(author))
@@ -54,7 +60,7 @@ class Keyboard:
     def leased(self, author: Author) -> Leased:
         """What this one is told of it."""
         holder, due = self.lease.holder, self.lease.due
-        at = None if due is None else round(time.time() + due - self._loop.time(), 3)
+        at = None if due is None else round(clock.now() + due - self._loop.time(), 3)
         return Leased(holder=holder, yours=holder is not None and holder == author, waiting=self.lease.waiting, due=at)
 
     def close(self) -> None:

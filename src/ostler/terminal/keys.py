@@ -61,19 +61,6 @@ def encode(key: Key, modes: KeyModes = PLAIN) -> bytes:
     return _renumbered(data, key.mods) if foreign and modes.kitty else data
 
 
-def read_modes(terminal: Any) -> KeyModes:
-    """The modes that a `pyghostty.Terminal` is in."""
-    return KeyModes(
-        cursor_application=terminal.mode(1),
-        keypad_application=terminal.mode(66),
-        numlock_keypad=terminal.mode(1035),
-        alt_escape=terminal.mode(1036),
-        backarrow=terminal.mode(67),
-        modify_other_keys=2 if _modifies_other_keys(terminal) else 0,
-        kitty=terminal.get("kitty_keyboard_flags", "uint8_t"),
-    )
-
-
 # -- pastes and controls ----------------------------------------------------------------------------
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -90,7 +77,7 @@ def paste(text: str, bracketed: bool) -> bytes:
 def control(name: str) -> bytes:
     """`interrupt`, `eof` or `suspend` as the terminal's line discipline knows them."""
     if name not in _CONTROLS:
-        raise OstlerError("bad_request", f"There is no control {name!r}", f"One of {', '.join(_CONTROLS)}")
+        raise OstlerError("bad_request", f"there is no control {name!r}", f"One of {', '.join(_CONTROLS)}")
     return _CONTROLS[name]
 
 
@@ -181,11 +168,11 @@ def _text(key: Key, character: str) -> str:
 def _typed(text: str) -> str:
     """Text of a key, without the control characters that some viewers add (Enter's carriage return)."""
     if len(text) > TEXT_LIMIT:
-        raise OstlerError("bad_request", f"A key typed {len(text)} characters", "Send them as text")
+        raise OstlerError("bad_request", f"a key typed {len(text)} characters", "Send them as text")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise OstlerError("bad_request", "A key typed half a character") from None
+        raise OstlerError("bad_request", "a key typed half a character") from None
     return "" if _CONTROL.search(text) or "\r" in text or "\n" in text or "\t" in text else text
 
 
@@ -211,7 +198,7 @@ class _Library(NamedTuple):
 
 @cache
 def _library() -> _Library:
-    found = importlib.import_module("pyghostty._ffi")
+    found = importlib.import_module("ostler.terminal.ghostty_types")
     names: dict[str, int] = found.ffi.typeof("GhosttyKey").relements
     places = {name.removeprefix("GHOSTTY_KEY_"): number for name, number in names.items()}
     del places["MAX_VALUE"], places["UNIDENTIFIED"]
@@ -261,22 +248,7 @@ def _encoded(encoder: Any, stroke: _Stroke, action: int, mods: int) -> bytes:
         lib.ghostty_key_event_set_unshifted_codepoint(event[0], ord(stroke.character) if stroke.character else 0)
         out, size = ffi.new(f"char[{ROOM}]"), ffi.new("size_t*")
         if lib.ghostty_key_encoder_encode(encoder, event[0], out, ROOM, size):
-            raise OstlerError("bad_request", f"The key {stroke.place} cannot be encoded")
+            raise OstlerError("bad_request", f"the key {stroke.place} cannot be encoded")
         return bytes(ffi.buffer(out, size[0]))
     finally:
         lib.ghostty_key_event_free(event[0])
-
-
-def _modifies_other_keys(terminal: Any) -> bool:
-    """libghostty does not say: the encoding of a key that differs shows it."""
-    ffi, lib, _ = _library()
-    encoder = ffi.new("GhosttyKeyEncoder*")
-    if lib.ghostty_key_encoder_new(ffi.NULL, encoder):
-        raise MemoryError
-    try:
-        lib.ghostty_key_encoder_setopt_from_terminal(encoder[0], terminal._t[0])
-        none = ffi.new("uint8_t*", 0)
-        lib.ghostty_key_encoder_setopt(encoder[0], lib.GHOSTTY_KEY_ENCODER_OPT_KITTY_FLAGS, none)
-        return _encoded(encoder[0], _Stroke("A", "a", "a"), 1, _MODS["ctrl"]) != b"\x01"
-    finally:
-        lib.ghostty_key_encoder_free(encoder[0])

@@ -41,7 +41,7 @@ class Lease:
     def take(self, author: Author) -> LeaseChange | None:
         """A person always gets it; automation only what nobody else holds, else `denied`.
 
-        Refused automation does not wait: only who yielded gets it back by itself.
+        Refused automation does not wait, unless it says so (`wait`): only who yielded gets it back by itself.
         """
         if self.holder == author:
             self._used = self._clock()
@@ -53,6 +53,11 @@ class Lease:
         if self.holder and self.holder.kind == "automation":
             self.waiting = self.holder
         return self._pass_to(author, "taken")
+
+    def wait(self, author: Author) -> None:
+        """Automation that was refused gets it next, as if it had yielded: on release, or from an idle person."""
+        if author.kind == "automation" and self.holder not in (None, author) and self.waiting is None:
+            self.waiting = author
 
     def use(self, author: Author) -> LeaseChange | None:
         """To be called for each input; `denied` without the lease."""

@@ -23,7 +23,7 @@ class ByteLog:
 
     def __init__(self, limit: int = LIMIT) -> None:
         if limit < 1:
-            raise OstlerError("bad_request", f"A log of {limit} bytes keeps nothing")
+            raise OstlerError("bad_request", f"a log of {limit} bytes keeps nothing")
         self.limit = limit
         self.end = 0
         self._forgotten = 0

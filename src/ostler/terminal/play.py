@@ -1,10 +1,10 @@
 """Playing a recording in its own time."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from ostler import clock
 from ostler.errors import OstlerError
 from ostler.process import Size
 from ostler.terminal.cast import Cast
@@ -19,14 +19,14 @@ async def play(
     start: float = 0.0,
     resize: Callable[[Size], Awaitable[Any]] | None = None,
     sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
-    clock: Callable[[], float] = time.monotonic,
+    clock: Callable[[], float] = clock.monotonic,
 ) -> None:
     """Writes the output as it came: `speed` times as fast, no pause longer than `idle_limit` recorded seconds.
 
     Events up to the recorded time `start` come at once. A cancel leaves the screen as it is.
     """
     if not speed > 0:
-        raise OstlerError("bad_request", f"A speed of {speed} plays nothing", "Give a number above 0")
+        raise OstlerError("bad_request", f"{speed} is not a valid speed", "Give a number above 0")
     longest = idle_limit if idle_limit is not None else cast.header.idle_time_limit
     due, seen = clock(), start
     for event in cast.events():

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ostler.process import Size
 
 MIN_SIZE, MAX_SIZE = (20, 5), (500, 200)  # columns, rows; below the minimum the emulator has crashed
-ABSURD = 10_000  # more cells in a row or column than any screen: a mistake, not a wish
+ABSURD = 10_000  # more cells in a row or column than any screen: a mistake, not meant
 TITLE_LIMIT, LINK_LIMIT, CLIPBOARD_LIMIT = 256, 2048, 100_000
 SCHEMES = frozenset({"http", "https", "mailto"})
 
@@ -60,12 +60,12 @@ class Folder(Struct, frozen=True, tag="folder", tag_field="kind"):
     path: str
 
 
-class Progress(Struct, frozen=True, tag="progress", tag_field="kind"):
+class ProgressReport(Struct, frozen=True, tag="progress", tag_field="kind"):
     state: Literal["none", "normal", "error", "busy", "paused"]
     percent: int | None = None
 
 
-class Link(Struct, frozen=True, tag="link", tag_field="kind"):
+class Hyperlink(Struct, frozen=True, tag="link", tag_field="kind"):
     """The text that follows leads to `uri`; "" ends it (also a refused link: text without a link)."""
 
     uri: str
@@ -87,10 +87,10 @@ class ClipboardRead(Struct, frozen=True, tag="clipboard_read", tag_field="kind")
     pass
 
 
-Told = Title | Folder | Progress | Link | Status | ClipboardWrite | ClipboardRead
+ProgramReport = Title | Folder | ProgressReport | Hyperlink | Status | ClipboardWrite | ClipboardRead
 
 
-def osc(content: bytes, policy: Policy = CLOSED, host: str = "") -> Told | None:
+def osc(content: bytes, policy: Policy = CLOSED, host: str = "") -> ProgramReport | None:
     """What an OSC (all between introducer and terminator) may tell viewers; None: nothing leaves."""
     number, _, body = content.decode("utf-8", "replace").partition(";")
     match number:
@@ -99,7 +99,7 @@ def osc(content: bytes, policy: Policy = CLOSED, host: str = "") -> Told | None:
         case "7":
             return Folder(path) if (path := folder(body, host)) else None
         case "8":
-            return Link(link(body.partition(";")[2]) or "")
+            return Hyperlink(link(body.partition(";")[2]) or "")
         case "9":
             return progress(body)
         case "52":
@@ -149,14 +149,14 @@ _PROGRESS: dict[str, Literal["none", "normal", "error", "busy", "paused"]] = {
 }
 
 
-def progress(body: str) -> Progress | None:
+def progress(body: str) -> ProgressReport | None:
     """OSC 9;4;STATE;PERCENT. Other forms of OSC 9 are notifications: they stay inside."""
     found = re.fullmatch(r"4;([0-4])(?:;(\d{1,4})?)?", body)
     if not found:
         return None
     state = _PROGRESS[found[1]]
     percent = min(int(found[2]), 100) if found[2] and state not in ("none", "busy") else None
-    return Progress(state, percent)
+    return ProgressReport(state, percent)
 
 
 def status(body: str) -> Status | None:

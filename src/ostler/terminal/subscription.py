@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from ostler.errors import OstlerError
 from ostler.terminal.display import Display, harmless
-from ostler.terminal.screen_follow import Updates
-from ostler.terminal.screen_words import Facts, Snapshot, Update, joined
-from ostler.terminal.viewing import Gone
+from ostler.terminal.screen.follow import ScreenUpdates
+from ostler.terminal.screen.protocol import ScreenFacts, Snapshot, Update, joined
+from ostler.terminal.viewer_protocol import Gone
 
 Seen = Update | Snapshot | Gone
 
@@ -28,7 +28,7 @@ class Subscription(AsyncIterator[Seen]):
         self._buffer, self._every = buffer, snapshot_every
         self._since = 0  # updates given since the last snapshot
         self._queue: deque[Update] = deque()
-        self._facts = Facts()
+        self._facts = ScreenFacts()
         self._resync, self._looking = True, False
         self._event = asyncio.Event()
         self._over = False
@@ -53,6 +53,11 @@ class Subscription(AsyncIterator[Seen]):
         self._queue.clear()
         self._event.set()
         self._subscribers.remove(self)
+
+    def resync(self) -> None:
+        """The next one is a snapshot."""
+        self._resync = True
+        self._event.set()
 
     # -- for the terminal
 
@@ -103,7 +108,7 @@ class Subscription(AsyncIterator[Seen]):
     def _update(self, update: Update) -> Update:
         self.seq += 1
         self._since += 1
-        facts, self._facts = joined(self._facts, update.facts), Facts()
+        facts, self._facts = joined(self._facts, update.facts), ScreenFacts()
         return replace(update, seq=self.seq, facts=facts)
 
 
@@ -114,7 +119,7 @@ class Subscribers:
         self.display = display
         self.gone: Gone | None = None  # set when the last change was handed on
         self._all: list[Subscription] = []
-        self._updates: Updates | None = None
+        self._updates: ScreenUpdates | None = None
         self._pump: asyncio.Task[None] | None = None
 
     def add(self, buffer: int, snapshot_every: int | None) -> Subscription:
@@ -142,18 +147,18 @@ class Subscribers:
         for subscription in self._all:
             subscription.wake()
 
-    async def _hand_on(self, updates: Updates) -> None:
+    async def _hand_on(self, updates: ScreenUpdates) -> None:
         before: Update | None = None
         async for update in updates:
-            if before is None or says_something(update, before):
+            if before is None or is_visible(update, before):
                 made = replace(update, facts=harmless(update.facts))
                 for subscription in tuple(self._all):
                     subscription.put(made)
             before = update
 
 
-def says_something(update: Update, before: Update) -> bool:
+def is_visible(update: Update, before: Update) -> bool:
     """Not every sequence that a screen is fed changes it."""
-    if update.changed or update.whole or update.facts != Facts():
+    if update.changed or update.whole or update.facts != ScreenFacts():
         return True
     return (update.cursor, update.modes) != (before.cursor, before.modes)

@@ -5,14 +5,25 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 
 from ostler.errors import OstlerError
-from ostler.terminal.display import Display
+from ostler.model import Problem, TerminalRow
+from ostler.terminal.byte_stream import FOREVER, ByteStream
 from ostler.terminal.keyboard import Keyboard
 from ostler.terminal.lease import Author
 from ostler.terminal.pace import Budget
-from ostler.terminal.screen_words import Facts
-from ostler.terminal.viewer_walk import FOREVER, Walk
-from ostler.terminal.viewing import Ack, AnySaid, Frame, Hello, Refresh, Refused, Rights, read_said, told
-from ostler.words import Problem, TerminalRow
+from ostler.terminal.row_stream import RowStream
+from ostler.terminal.screen.protocol import ScreenFacts
+from ostler.terminal.viewer_protocol import (
+    Ack,
+    AnyViewerMessage,
+    Format,
+    Frame,
+    Hello,
+    Refresh,
+    RefusedMessage,
+    Rights,
+    encode_message,
+    read_viewer_message,
+)
 
 MESSAGES, MESSAGES_AT_ONCE = 2000, 6000  # a second, that a viewer may send
 ERRORS, ERRORS_AT_ONCE = 20, 200  # a second, that a viewer may cause
@@ -20,27 +31,31 @@ UNREAD = 400  # answers that wait for one who keeps on asking and does not read
 
 
 class Viewer:
-    """Implements `Viewing`. `obey` is given what the terminal is asked for, `left` is called once, at its end."""
+    """Implements `Viewing`. `walk` makes what it is sent, `obey` is given what the terminal is asked for, `left` is
+    called once, at its end.
+    """
 
     def __init__(
         self,
         row: TerminalRow,
-        display: Display,
         keyboard: Keyboard,
         author: Author,
         rights: Rights,
-        offset: int | None,
         *,
-        obey: Callable[[Author, AnySaid], None],
+        walk: Callable[[Callable[[], None]], ByteStream | RowStream],
+        obey: Callable[[Author, AnyViewerMessage], None],
         left: Callable[["Viewer"], None],
     ) -> None:
         self.author, self.rights = author, rights
         self._keyboard, self._obey, self._left = keyboard, obey, left
         self._loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
-        self._walk = Walk(display, offset, self._event.set)
-        hello = Hello(terminal=row, viewer=author.id, rights=rights, resumed=self._walk.resumed)
-        self._messages: deque[str] = deque([told(hello)])  # answers to this viewer; all else is read when it is sent
+        self._walk = walk(self._event.set)
+        format: Format = "rows" if isinstance(self._walk, RowStream) else "bytes"
+        hello = Hello(terminal=row, viewer=author.id, rights=rights, resumed=self._walk.resumed, format=format)
+        self._messages: deque[str] = deque(
+            [encode_message(hello)]
+        )  # answers to this viewer; all else is read when it is sent
         self._lease_is_new = True
         self._over = False
         self._message_budget = Budget(MESSAGES, MESSAGES_AT_ONCE, self._loop.time())
@@ -56,7 +71,7 @@ class Viewer:
                 yield step
         self._end()
 
-    def hear(self, frame: Frame) -> None:
+    def receive(self, frame: Frame) -> None:
         """A frame of the viewer. What is wrong with it comes back as an `error` frame."""
         if self._over:
             return
@@ -65,7 +80,7 @@ class Viewer:
             return
         number = 0
         try:
-            said = read_said(frame)
+            said = read_viewer_message(frame)
             number = said.n
             self._do(said)
         except OstlerError as error:
@@ -92,8 +107,8 @@ class Viewer:
         self._lease_is_new = True
         self._event.set()
 
-    def tell(self, facts: Facts) -> None:
-        self._walk.tell(facts)
+    def add_facts(self, facts: ScreenFacts) -> None:
+        self._walk.add_facts(facts)
         self._event.set()
 
     # -- sending
@@ -106,7 +121,7 @@ class Viewer:
             return None
         if self._lease_is_new and self._walk.begun:
             self._lease_is_new = False
-            return told(self._keyboard.leased(self.author))
+            return encode_message(self._keyboard.leased(self.author))
         return self._walk.next(self._loop.time())
 
     async def _pause(self, until: float) -> None:
@@ -120,7 +135,7 @@ class Viewer:
 
     # -- hearing
 
-    def _do(self, said: AnySaid) -> None:
+    def _do(self, said: AnyViewerMessage) -> None:
         match said:
             case Ack(offset=offset):
                 self._walk.ack(offset)
@@ -129,7 +144,7 @@ class Viewer:
                 self._walk.refresh()
                 self._event.set()
             case _ if self.rights == "view":
-                raise OstlerError("denied", "this viewer may only watch", "Ask for a link with the right to type")
+                raise OstlerError("denied", "this viewer may only watch", "Ask for a link: ostler link --rights type")
             case _:
                 self._obey(self.author, said)
                 self._walk.hurry()
@@ -138,17 +153,20 @@ class Viewer:
         if not self._error_budget.take(self._loop.time()) or len(self._messages) >= UNREAD:
             self._end_with("too many frames that could not be obeyed")
             return
-        problem = Problem(kind=error.kind, message=error.message, hint=error.hint, retry_at=error.retry_at)
-        self._messages.append(told(Refused(problem=problem, re=number)))
+        problem = Problem.of(error)
+        self._messages.append(encode_message(RefusedMessage(problem=problem, re=number)))
         self._event.set()
 
     def _end_with(self, what: str) -> None:
-        self._messages.append(told(Refused(problem=Problem(kind="too_many", message=what, hint="Connect again"))))
+        self._messages.append(
+            encode_message(RefusedMessage(problem=Problem(kind="too_many", message=what, hint="Connect again")))
+        )
         self._end()
 
     def _end(self) -> None:
         if not self._over:
             self._over = True
+            self._walk.close()
             self._keyboard.went(self.author)
             self._left(self)
         self._event.set()

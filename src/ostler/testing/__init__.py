@@ -1,4 +1,4 @@
-"""What ostler is tested with, for its users too: scripted model, scripted agent, cassettes, conformance.
+"""What ostler is tested with, for its users too: scripted model and agent, cassettes, clock, conformance.
 
 Names are imported when they are used: the scripted agent starts through this package and must start fast.
 """
@@ -6,12 +6,14 @@ Names are imported when they are used: the scripted agent starts through this pa
 TYPE_CHECKING = False  # spares the import of typing
 if TYPE_CHECKING:
     from ostler.testing.cassettes import Cassette, Recorder, cassette_agent
+    from ostler.testing.clock import Clock
     from ostler.testing.conformance import Report, assert_conforms, check_adapter
     from ostler.testing.launched import ScriptedAgent, ScriptLaunch, launches
     from ostler.testing.model import Exchange, ScriptedModel, serve
 
 __all__ = [
     "Cassette",
+    "Clock",
     "Exchange",
     "Recorder",
     "Report",
@@ -27,6 +29,7 @@ __all__ = [
 
 _HOMES = {
     "cassettes": ("Cassette", "Recorder", "cassette_agent"),
+    "clock": ("Clock",),
     "conformance": ("Report", "assert_conforms", "check_adapter"),
     "launched": ("ScriptLaunch", "ScriptedAgent", "launches"),
     "model": ("Exchange", "ScriptedModel", "serve"),

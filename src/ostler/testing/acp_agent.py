@@ -15,7 +15,7 @@ import sys
 import threading
 
 from ostler.testing import scenario as scenarios
-from ostler.testing.acp_play import AcpPlay, Refused
+from ostler.testing.acp_play import AcpPlay, AcpRefusal
 from ostler.testing.agent import VERSION, at_home, perform
 from ostler.testing.children import Interrupted, leave
 from ostler.testing.memory import UnknownSession
@@ -44,11 +44,11 @@ def serve(options: dict[str, Any], scenario: dict[str, Any], scripted: bool, env
     if "cassette" in scenario or "cassette" in options:
         raise scenarios.BadScenario("a cassette holds one turn, no dialog")
     options = {**options, "access": "full", "dialog": True}  # its client sets the bounds
-    agent = AcpAgent(options, scenario, scripted, env)
+    agent = ScriptedAcpAgent(options, scenario, scripted, env)
     return agent.play_prompts()
 
 
-class Session:
+class ScriptedSession:
     """One conversation, and what was chosen for it."""
 
     def __init__(self, id: str, memory: Memory, folder: str) -> None:
@@ -66,14 +66,14 @@ class Session:
         }
 
 
-class AcpAgent:
+class ScriptedAcpAgent:
     """Reads frames in a thread, so that a cancel is heard while a step is at work; plays prompts in the main one."""
 
     def __init__(self, options: dict[str, Any], scenario: dict[str, Any], scripted: bool, env: dict[str, str]) -> None:
         self.options, self.scenario, self.scripted, self.env = options, scenario, scripted, env
         self.client: dict[str, Any] = {}  # what the client can do
-        self.sessions: dict[str, Session] = {}
-        self._prompts: queue.SimpleQueue[tuple[Any, Session, str] | None] = queue.SimpleQueue()
+        self.sessions: dict[str, ScriptedSession] = {}
+        self._prompts: queue.SimpleQueue[tuple[Any, ScriptedSession, str] | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._playing: tuple[Any, str] | None = None  # the request and the session of the prompt at work
         self._requests = 0
@@ -89,7 +89,7 @@ class AcpAgent:
             self._answer(id, self._play(id, session, prompt))
         return 0
 
-    def _play(self, id: Any, session: Session, prompt: str) -> dict[str, Any]:
+    def _play(self, id: Any, session: ScriptedSession, prompt: str) -> dict[str, Any]:
         os.chdir(session.folder)
         memory = session.memory
         memory.launched(sys.argv, session.id, prompt)
@@ -129,7 +129,7 @@ class AcpAgent:
             if answer.get("id") != id:
                 continue  # to a request of a turn that was interrupted
             if "error" in answer:
-                raise Refused(str(answer["error"].get("message")))
+                raise AcpRefusal(str(answer["error"].get("message")))
             return dict(answer.get("result") or {})
 
     def _answer(self, id: Any, outcome: dict[str, Any]) -> None:
@@ -140,21 +140,23 @@ class AcpAgent:
             try:
                 frame = json.loads(line)
             except ValueError:
-                continue
+                continue  # not a frame
             if isinstance(frame, dict):
-                self._heard(frame)
+                self._handle_frame(frame)
         if self._playing:
             os.kill(os.getpid(), signal.SIGTERM)
         self._prompts.put(None)
 
-    def _heard(self, frame: dict[str, Any]) -> None:
+    def _handle_frame(self, frame: dict[str, Any]) -> None:
         method, params = frame.get("method"), frame.get("params") or {}
         if not isinstance(method, str):
             self._answers.put(frame)
         elif "id" not in frame:
-            self._told(method, params)
+            self._handle_notification(method, params)
         elif method == "session/prompt" and params.get("sessionId") in self.sessions:
-            self._prompts.put((frame["id"], self.sessions[params["sessionId"]], said(params.get("prompt") or [])))
+            self._prompts.put(
+                (frame["id"], self.sessions[params["sessionId"]], prompt_text(params.get("prompt") or []))
+            )
         else:
             try:
                 result = self._asked(method, params)
@@ -162,10 +164,10 @@ class AcpAgent:
                 if method in OPENING:
                     id = result.get("sessionId") or params["sessionId"]
                     self.update(id, "available_commands_update", availableCommands=described(COMMANDS, "name"))
-            except Refused as refused:
+            except AcpRefusal as refused:
                 self._answer(frame["id"], {"error": {"code": refused.code, "message": str(refused)}})
 
-    def _told(self, method: str, params: dict[str, Any]) -> None:
+    def _handle_notification(self, method: str, params: dict[str, Any]) -> None:
         playing = self._playing
         if playing is None:
             return
@@ -206,22 +208,22 @@ class AcpAgent:
                 session.model = params["value"]
                 return {"configOptions": session.options()["configOptions"]}
             case "session/set_mode" | "session/set_config_option":
-                raise Refused("there is no such choice", -32602)
+                raise AcpRefusal("there is no such choice", -32602)
             case _:
-                raise Refused(f"{method} is not known", -32601)
+                raise AcpRefusal(f"{method} is not known", -32601)
         return {}
 
-    def _open(self, resume: str | None, params: dict[str, Any]) -> Session:
+    def _open(self, resume: str | None, params: dict[str, Any]) -> ScriptedSession:
         folder = str(params.get("cwd") or "")
         if not os.path.isabs(folder) or not os.path.isdir(folder):
-            raise Refused("cwd is no folder", -32602)
+            raise AcpRefusal("cwd is no folder", -32602)
         memory, _ = at_home(self.env)
         os.chdir(folder)
         try:
             id = memory.open(None, resume, False)
         except UnknownSession as error:
-            raise Refused(str(error), -32002) from None
-        self.sessions[id] = Session(id, memory, folder)
+            raise AcpRefusal(str(error), -32002) from None
+        self.sessions[id] = ScriptedSession(id, memory, folder)
         return self.sessions[id]
 
     def _listed(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -233,20 +235,20 @@ class AcpAgent:
         more = {"nextCursor": str(start + LISTED)} if start + LISTED < len(known) else {}
         return {"sessions": known[start : start + LISTED], **more}
 
-    def _known(self, params: dict[str, Any]) -> Session:
+    def _known(self, params: dict[str, Any]) -> ScriptedSession:
         session = self.sessions.get(str(params.get("sessionId")))
         if session is None:
-            raise Refused("no such session", -32602)
+            raise AcpRefusal("no such session", -32602)
         return session
 
-    def _replay(self, session: Session) -> None:
+    def _replay(self, session: ScriptedSession) -> None:
         for line in session.memory.lines(session.id):
             kind = "user_message_chunk" if "prompt" in line else "agent_message_chunk"
             if text := line.get("prompt") or line.get("text"):
                 self.update(session.id, kind, content={"type": "text", "text": text})
 
 
-def said(blocks: list[Any]) -> str:
+def prompt_text(blocks: list[Any]) -> str:
     """A prompt's blocks as text: embedded files in full, others by their address."""
     parts = []
     for block in blocks:

@@ -11,7 +11,7 @@ TYPE_CHECKING = False  # spares the import of typing
 if TYPE_CHECKING:
     from typing import Any
 
-    from ostler.testing.acp_agent import AcpAgent, Session
+    from ostler.testing.acp_agent import ScriptedAcpAgent, ScriptedSession
     from ostler.testing.steps import Setting
 
 KINDS = {"shell": "execute", "write": "edit", "edit": "edit", "read": "read", "search": "search", "web": "fetch"}
@@ -21,7 +21,7 @@ STATUS = {"active": "in_progress", "done": "completed"}
 CODES = {"unauthenticated": -32000, "not_found": -32002}
 
 
-class Refused(Exception):
+class AcpRefusal(Exception):
     """A request that was not served."""
 
     def __init__(self, message: str, code: int = -32603) -> None:
@@ -32,7 +32,7 @@ class Refused(Exception):
 class AcpPlay(Play):
     """Writes updates where `Play` writes records. `outcome` is the answer to the prompt."""
 
-    def __init__(self, setting: Setting, agent: AcpAgent, session: Session) -> None:
+    def __init__(self, setting: Setting, agent: ScriptedAcpAgent, session: ScriptedSession) -> None:
         super().__init__(setting)
         self.agent, self.session = agent, session
         self.outcome: dict[str, Any] = {}
@@ -43,23 +43,23 @@ class AcpPlay(Play):
         match kind:
             case "text_delta" | "thought_delta":
                 self._streamed.add(record.get("id", ""))
-                self._tell(CHUNKS[kind], content={"type": "text", "text": record["text"]})
+                self._update(CHUNKS[kind], content={"type": "text", "text": record["text"]})
             case "text" | "thought" if record.get("id", "") not in self._streamed:
-                self._tell(CHUNKS[WHOLE[kind]], content={"type": "text", "text": record["text"]})
+                self._update(CHUNKS[WHOLE[kind]], content={"type": "text", "text": record["text"]})
             case "tool_started":
-                self._tell("tool_call", **self._call(record))
+                self._update("tool_call", **self._call(record))
             case "tool_ended":
-                self._tell("tool_call_update", **_end(record))
+                self._update("tool_call_update", **_end(record))
             case "plan":
-                self._tell("plan", entries=[_entry(step) for step in record["steps"]])
+                self._update("plan", entries=[_entry(step) for step in record["steps"]])
             case "usage":
                 cost = record.get("cost_usd")
                 more = {} if cost is None else {"cost": {"amount": cost, "currency": "USD"}}
-                self._tell("usage_update", used=record["usage"].get("input_tokens", 0), size=200_000, **more)
+                self._update("usage_update", used=record["usage"].get("input_tokens", 0), size=200_000, **more)
             case "result":
                 self.outcome = _outcome(record)
 
-    def _tell(self, update: str, **what: Any) -> None:
+    def _update(self, update: str, **what: Any) -> None:
         self.agent.update(self.session.id, update, **what)
 
     def _call(self, record: dict[str, Any]) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class AcpPlay(Play):
         params = {"sessionId": self.session.id, "path": os.path.abspath(path), "content": content}
         try:
             self.agent.ask("fs/write_text_file", params)
-        except Refused as error:
+        except AcpRefusal as error:
             raise OSError(str(error)) from None
 
     def read_file(self, path: str) -> str:
@@ -123,7 +123,7 @@ class AcpPlay(Play):
         params = {"sessionId": self.session.id, "path": os.path.abspath(path)}
         try:
             return str(self.agent.ask("fs/read_text_file", params).get("content"))
-        except Refused as error:
+        except AcpRefusal as error:
             raise OSError(str(error)) from None
 
     def run_command(self, argv: list[str], id: str) -> tuple[int, str]:
@@ -134,11 +134,11 @@ class AcpPlay(Play):
         try:
             params = {**session, "command": argv[0], "args": argv[1:], "cwd": os.getcwd()}
             terminal = {**session, "terminalId": self.agent.ask("terminal/create", params)["terminalId"]}
-        except (Refused, KeyError):
+        except (AcpRefusal, KeyError):
             return super().run_command(argv, id)
         try:
             content = [{"type": "terminal", "terminalId": terminal["terminalId"]}]
-            self._tell("tool_call_update", toolCallId=id, content=content)
+            self._update("tool_call_update", toolCallId=id, content=content)
             exit = self.agent.ask("terminal/wait_for_exit", terminal)
             output = self.agent.ask("terminal/output", terminal)
         finally:
@@ -151,7 +151,7 @@ class AcpPlay(Play):
         wanted = value if isinstance(value, dict) else {"lines": int(value or 10_000)}
         width = wanted.get("width", 0)
         for number in range(wanted.get("lines", 10_000)):
-            self._tell("agent_message_chunk", content={"type": "text", "text": f"line {number}\n".rjust(width, ".")})
+            self._update("agent_message_chunk", content={"type": "text", "text": f"line {number}\n".rjust(width, ".")})
 
 
 def _end(record: dict[str, Any]) -> dict[str, Any]:

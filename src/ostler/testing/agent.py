@@ -7,16 +7,17 @@ It reads its prompt from stdin and writes records, one JSON object a line:
     {"type": "init", "session": ID, "model": …, "folder": …}     first, always
     {"kind": "text" | "text_delta" | "thought" | "thought_delta" | "tool_started" | "tool_ended" | "plan" |
              "asked" | "answered" | "usage" | "limited" | "notice", …}
-                                          the events of `ostler.words`, without seq, at and turn
+                                          the events of `ostler.model`, without seq, at and turn
     {"type": "denied", "tool": …, "target": …, "access": …, "reason": …}
     {"type": "result", "ok": true, "text": …, "structured": …, "usage": {…}, "cost_usd": …, "steps": …}
     {"type": "result", "ok": false, "error": {"kind": …, "message": …}}
 
 This is ostler's native format: a program that writes it can be read by the adapter `script`. A turn succeeded
 when a result with `ok` was written and the exit code is 0. With `--dialog` it stays for many turns
-(`ostler.testing.talk`), with `--acp` it is an ACP agent. SIGINT and SIGTERM end it with 130 and 143 and
-without a result. Scenarios: `ostler.testing.scenario`; steps: `ostler.testing.steps`. Without either it shows
-something worth watching. $OSTLER_SCRIPT_SPEED multiplies all delays (0: none).
+(`ostler.testing.talk`), with `--tui` it has a screen (`ostler.testing.tui`), with `--acp` it is an ACP agent. SIGINT
+and SIGTERM end it with 130 and 143 and without a result. Scenarios: `ostler.testing.scenario`; steps:
+`ostler.testing.steps`. Without either it shows something worth watching. $OSTLER_SCRIPT_SPEED multiplies all delays
+(0: none).
 
 Imports as little as it can: ostler's tests start it hundreds of times.
 """
@@ -30,13 +31,15 @@ import sys
 
 from ostler.errors import OstlerError  # `import ostler` has it already
 from ostler.testing import scenario as scenarios
-from ostler.testing.children import Leave, stop
+from ostler.testing.children import AgentExit, stop
 from ostler.testing.memory import Memory, UnknownSession
 from ostler.testing.steps import Play, Setting
 
 TYPE_CHECKING = False  # spares the import of typing
 if TYPE_CHECKING:
     from typing import Any, NoReturn
+
+    from ostler.testing.tui_hooks import Hooks
 
 VERSION = "1.0"
 HELP = """\
@@ -50,10 +53,13 @@ A coding agent that plays by script.
   --resume=ID        go on with a conversation
   --fork             with --resume: go on in a copy, under a new id
   --dialog           stay for many turns: prompts and answers are read from stdin, one JSON object a line
+  --tui              a screen of its own, in a terminal (`ostler.testing.tui`)
+  --hooks=FILE       hooks to call, in claude's shape (`ostler.testing.tui_hooks`)
   --acp              speak ACP on stdio, for any client (`ostler.testing.acp_agent`)
   --access=LEVEL     read (default), write (this folder) or full
   --model=NAME       reported back
   --system=TEXT      system prompt; see the step `echo`
+  --system-mode=MODE append (default) or replace; see the step `echo`
   --schema=FILE      JSON schema of the answer
   --attach=PATH      a file that goes with the prompt; may be repeated
   --allow-tool=NAME  only these tools; may be repeated
@@ -62,7 +68,12 @@ A coding agent that plays by script.
   --help             show this text
 """
 LISTS = ("attach", "allow-tool", "deny-tool")
-VALUES = ("scenario", "cassette", "session-id", "resume", "access", "model", "system", "schema", *LISTS)
+# fmt: off
+VALUES = (
+    "scenario", "cassette", "session-id", "resume", "access", "model", "system", "system-mode", "schema", "hooks",
+    *LISTS,
+)
+# fmt: on
 
 
 def main() -> NoReturn:
@@ -72,7 +83,7 @@ def main() -> NoReturn:
     try:
         code = _run(sys.argv[1:], dict(os.environ))
         sys.stdout.flush()
-    except Leave as leave:
+    except AgentExit as leave:
         code = leave.code
     except (scenarios.BadScenario, UnknownSession) as error:
         print(f"ostler-script-agent: {error}", file=sys.stderr)
@@ -91,7 +102,7 @@ def _leave(code: int) -> NoReturn:
         try:
             stream.flush()
         except OSError:
-            pass
+            pass  # nobody reads it any more
     os._exit(code)
 
 
@@ -111,6 +122,10 @@ def _run(argv: list[str], env: dict[str, str]) -> int:
         from ostler.testing.talk import talk
 
         return talk(options, scenario, bool(path), env)
+    if "tui" in options:
+        from ostler.testing.tui import run_tui
+
+        return run_tui(options, scenario, bool(path), env)
     if "acp" in options:
         from ostler.testing.acp_agent import serve
 
@@ -129,8 +144,26 @@ def _run(argv: list[str], env: dict[str, str]) -> int:
         raise scenarios.BadScenario("no prompt on stdin")
     setting = Setting(prompt, session, memory.history, options, speed)
     play = Play(setting)
-    perform(play, scenario, bool(path), memory)
-    return play.finish()
+    if "hooks" not in options:
+        perform(play, scenario, bool(path), memory)
+        return play.finish()
+    from ostler.testing.tui_hooks import Hooks
+
+    given = {"session_id": session, "cwd": os.getcwd(), "transcript_path": memory.path}
+    play.hooks = Hooks(options["hooks"], given, scenario.get("hooks", True))
+    return _with_hooks(play, play.hooks, scenario, bool(path), memory)
+
+
+def _with_hooks(play: Play, hooks: Hooks, scenario: dict[str, Any], scripted: bool, memory: Memory) -> int:
+    """The same with hooks, in the order in which claude fires them; without a Stop where the turn fails."""
+    hooks.fire("SessionStart", source="resume" if play.setting.options.get("resume") else "startup")
+    hooks.fire("UserPromptSubmit", prompt=play.setting.prompt)
+    perform(play, scenario, scripted, memory)
+    if play.succeeds:
+        hooks.fire("Stop", last_assistant_message=play.text, stop_hook_active=False)
+    code = play.finish()
+    hooks.fire("SessionEnd", reason="other")
+    return code
 
 
 def at_home(env: dict[str, str]) -> tuple[Memory, float]:
@@ -150,7 +183,7 @@ def _options(argv: list[str]) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for arg in argv:
         name, equals, value = arg.removeprefix("--").partition("=")
-        if arg in ("--fork", "--dialog", "--acp"):
+        if arg in ("--fork", "--dialog", "--acp", "--tui"):
             options[name] = True
         elif not arg.startswith("--") or not equals or name not in VALUES:
             raise scenarios.BadScenario(f"unknown argument {arg!r}; the prompt is read from stdin. See --help")

@@ -61,7 +61,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     namespace: str | None = None
 
 
-class Asked(Struct, kw_only=True):
+class ModelRequest(Struct, kw_only=True):
     """What a request asks for, pulled out of any of the wire formats."""
 
     user: str = ""  # the newest user text
@@ -73,7 +73,7 @@ class Asked(Struct, kw_only=True):
     body: str = ""  # the whole request as text
 
 
-class Call(Struct, frozen=True, kw_only=True):
+class ModelCall(Struct, frozen=True, kw_only=True):
     """One tool call of an answer; `freeform` replaces `args` for tools that take plain text."""
 
     name: str
@@ -82,11 +82,11 @@ class Call(Struct, frozen=True, kw_only=True):
     namespace: str | None = None
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class ModelAnswer(Struct, frozen=True, kw_only=True):
     """A wire-neutral answer."""
 
     text: str = ""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ModelCall, ...] = ()
     thinking: str = ""
     delay: float = 0.0  # seconds between the pieces of the stream
     status: int = 200
@@ -98,7 +98,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     malformed: bool = False
 
 
-def decide(asked: Asked, scenario: str, rules: Rules = ()) -> Answer:
+def decide(asked: ModelRequest, scenario: str, rules: Rules = ()) -> ModelAnswer:
     """The answer to one request. Stateless: the request alone tells how far the dialogue is."""
     steps: list[tuple[str, str]] = MARKER.findall(asked.user)
     said = bool(steps)
@@ -114,49 +114,49 @@ def decide(asked: Asked, scenario: str, rules: Rules = ()) -> Answer:
     kind, arg = steps[asked.results]
     if not asked.tools and kind in WITH_TOOL and asked.schema is None:
         # Agents ask for a title or a summary on the side, with the same prompt and without tools.
-        return Answer(text=FINAL if said else TITLE)
+        return ModelAnswer(text=FINAL if said else TITLE)
     return _answer(kind, arg, asked)
 
 
-def _after_tools(kind: str, arg: str, asked: Asked) -> Answer:
+def _after_tools(kind: str, arg: str, asked: ModelRequest) -> ModelAnswer:
     """The tools ran. A model that fails, hangs, says one thing or fills a schema does so here too."""
     if kind in ("say", "error", "hang") or (asked.schema is not None and kind != "text"):
         return _answer(kind, arg, asked)
-    return Answer(text=FINAL, delay=_number(arg, 5) / 200 if kind == "slow" else 0)
+    return ModelAnswer(text=FINAL, delay=_number(arg, 5) / 200 if kind == "slow" else 0)
 
 
-def _answer(kind: str, arg: str, asked: Asked) -> Answer:
+def _answer(kind: str, arg: str, asked: ModelRequest) -> ModelAnswer:
     if kind == "error":
         return _error(arg)
     if kind == "hang":
-        return Answer(text=FINAL, hang=_number(arg, 3600))
+        return ModelAnswer(text=FINAL, hang=_number(arg, 3600))
     if asked.schema is not None and kind not in ("text", "say"):
-        return Answer(text=json.dumps(smallest(asked.schema)))
+        return ModelAnswer(text=json.dumps(smallest(asked.schema)))
     match kind:
         case "say":
-            return Answer(text=arg)
+            return ModelAnswer(text=arg)
         case "think":
-            return Answer(text=FINAL, thinking=arg or "Let me think about this first.")
+            return ModelAnswer(text=FINAL, thinking=arg or "Let me think about this first.")
         case "long":
-            return Answer(text=("word " * (int(_number(arg, 100_000)) // 5 + 1))[: int(_number(arg, 100_000))])
+            return ModelAnswer(text=("word " * (int(_number(arg, 100_000)) // 5 + 1))[: int(_number(arg, 100_000))])
         case "slow":
-            return Answer(text=" ".join(f"word{i}" for i in range(200)), delay=_number(arg, 5) / 200)
+            return ModelAnswer(text=" ".join(f"word{i}" for i in range(200)), delay=_number(arg, 5) / 200)
         case "hold":
-            return Answer(text=FINAL, hold=arg)
+            return ModelAnswer(text=FINAL, hold=arg)
         case "cut":
-            return Answer(text=FINAL, cut=True)
+            return ModelAnswer(text=FINAL, cut=True)
         case "malformed":
-            return Answer(text=FINAL, malformed=True)
+            return ModelAnswer(text=FINAL, malformed=True)
         case "shell" | "write" | "tool" | "tools" | "schema":
             return _with_calls(kind, arg, asked)
-    return Answer(text=FINAL)
+    return ModelAnswer(text=FINAL)
 
 
-def _error(arg: str) -> Answer:
+def _error(arg: str) -> ModelAnswer:
     status, _, rest = arg.partition(":")
     times, _, message = rest.partition(":")
     code = int(_number(status, 500))
-    return Answer(
+    return ModelAnswer(
         status=code,
         message=message or f"scripted {code} from the scripted model",
         times=int(times) if times.isdigit() else None,
@@ -173,29 +173,33 @@ def _number(text: str, default: float) -> float:
 # -- tool calls -------------------------------------------------------------------------------------
 
 
-def _with_calls(kind: str, arg: str, asked: Asked) -> Answer:
+def _with_calls(kind: str, arg: str, asked: ModelRequest) -> ModelAnswer:
     if kind == "schema":
         name = next((name for name in STRUCTURED_TOOLS if name in asked.tools), None)
-        return Answer(calls=(_call(name, smallest(asked.tools[name].schema), asked),)) if name else Answer(text=FINAL)
+        return (
+            ModelAnswer(calls=(_call(name, smallest(asked.tools[name].schema), asked),))
+            if name
+            else ModelAnswer(text=FINAL)
+        )
     if kind == "tool":
         name, _, raw = arg.partition(":")
-        return Answer(text=FIRST, calls=(_exact(name, raw, asked),))
+        return ModelAnswer(text=FIRST, calls=(_exact(name, raw, asked),))
     wanted = WRITE_TOOLS if kind == "write" else SHELL_TOOLS
     name = next((name for name in wanted if name in asked.tools), None)
     if name is None and kind == "write" and any(name in asked.tools for name in SHELL_TOOLS):
         command = f"printf '%s\\n' {shlex.quote(CONTENT.strip())} > {shlex.quote(arg or WRITTEN)}"
         return _with_calls("shell", command, asked)
     if name is None:
-        return Answer(text=f"{FINAL} (no {kind} tool among: {', '.join(sorted(asked.tools))})")
+        return ModelAnswer(text=f"{FINAL} (no {kind} tool among: {', '.join(sorted(asked.tools))})")
     texts = arg.split(";;") if kind == "tools" else [arg]
     calls = tuple(_filled("write" if kind == "write" else "shell", name, text, asked) for text in texts)
-    return Answer(text=FIRST, calls=calls)
+    return ModelAnswer(text=FIRST, calls=calls)
 
 
-def _exact(name: str, raw: str, asked: Asked) -> Call:
+def _exact(name: str, raw: str, asked: ModelRequest) -> ModelCall:
     tool = asked.tools.get(name, Tool())
     if tool.kind == "custom":
-        return Call(name=name, freeform=raw)
+        return ModelCall(name=name, freeform=raw)
     try:
         args = json.loads(raw or "{}")
     except ValueError:
@@ -203,18 +207,18 @@ def _exact(name: str, raw: str, asked: Asked) -> Call:
     return _call(name, args if isinstance(args, dict) else {"input": args}, asked)
 
 
-def _filled(kind: str, name: str, text: str, asked: Asked) -> Call:
+def _filled(kind: str, name: str, text: str, asked: ModelRequest) -> ModelCall:
     """A shell or write call with the arguments that this client declared for it."""
     tool = asked.tools[name]
     if tool.kind == "custom":
-        return Call(name=name, freeform=text or COMMAND)
+        return ModelCall(name=name, freeform=text or COMMAND)
     if tool.kind == "local_shell":
-        return Call(name=name, args={"command": ["bash", "-lc", text or COMMAND]})
+        return ModelCall(name=name, args={"command": ["bash", "-lc", text or COMMAND]})
     return _call(name, _arguments(kind, tool.schema, working_folder(asked.body), text), asked)
 
 
-def _call(name: str, args: dict[str, Any], asked: Asked) -> Call:
-    return Call(name=name, args=args, namespace=asked.tools.get(name, Tool()).namespace)
+def _call(name: str, args: dict[str, Any], asked: ModelRequest) -> ModelCall:
+    return ModelCall(name=name, args=args, namespace=asked.tools.get(name, Tool()).namespace)
 
 
 def _arguments(kind: str, schema: dict[str, Any], folder: str, text: str) -> dict[str, Any]:

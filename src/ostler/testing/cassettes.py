@@ -25,7 +25,7 @@ from ostler.testing.scenario import CASSETTE, is_cassette
 
 TYPE_CHECKING = False  # words and errors bring msgspec, which a replay can do without
 if TYPE_CHECKING:
-    from ostler.words import Exit
+    from ostler.model import Exit
 
 VERSION = 1
 

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     import subprocess
 
 
-class Leave(BaseException):
+class AgentExit(BaseException):
     """Ends the agent here and now, with this exit code."""
 
     def __init__(self, code: int) -> None:
@@ -15,20 +15,20 @@ class Leave(BaseException):
         self.code = code
 
 
-class Interrupted(Leave):
+class Interrupted(AgentExit):
     """Ends the turn that is being played, not the agent."""
 
 
 _starting = False  # a child is being started: a signal now would lose sight of it
-_stopped: Leave | None = None  # what a signal asked for meanwhile
+_stopped: AgentExit | None = None  # what a signal asked for meanwhile
 
 
 def stop(number: int, frame: object) -> None:
     """The handler of INT and TERM."""
-    leave(Leave(128 + number))
+    leave(AgentExit(128 + number))
 
 
-def leave(wanted: Leave) -> None:
+def leave(wanted: AgentExit) -> None:
     """For signal handlers: leaves now, or once the child that is being started is known."""
     global _stopped
     if _starting:
@@ -56,7 +56,7 @@ def run(argv: list[str]) -> tuple[int, str]:
             raise wanted
         if child is not None:
             output = child.communicate()[0]
-    except Leave:
+    except AgentExit:
         if child is not None:
             _end(child)
         raise

@@ -20,6 +20,12 @@ the rules that need a real stream are skipped, and the report says so.
     closed      every tool that was started has ended once the stream is flushed
     proof       without the agent's own result a turn is never done
     exit        with a bad exit code a turn is never done
+
+Where the agent has dialogs:
+
+    dialog_launch    some level of access launches one; its prompts are not in the launch
+    dialog_survives  it opens with steps, and no record, however odd, raises
+    dialog_asks      an ask that is not open is not_found
 """
 
 import re
@@ -32,9 +38,10 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from ostler.access import ACCESS_ORDER
 from ostler.agents.adapter import Agent
 from ostler.errors import OstlerError
-from ostler.words import ACCESS_ORDER, Attachment, Host, Launch, Turn
+from ostler.model import Attachment, Host, Launch, Turn
 
 HOSTILE = (
     "--version",
@@ -96,12 +103,14 @@ class Ledger:
 
 def check_adapter(agent: Agent, captures: Path | None = None, *, host: Host | None = None, seed: int = 0) -> Report:
     """Checks every rule above; `host` replaces the made-up one, `seed` changes the random records."""
+    from ostler.testing.conformance_dialog import check_dialog
     from ostler.testing.conformance_reader import check_reader
 
     ledger = Ledger()
     host = host or _host(agent, captures)
     turn = check_launches(agent, host, ledger)
     check_reader(agent, turn, captures, seed, ledger)
+    check_dialog(agent, turn, host, seed, ledger)
     skipped = tuple(rule for rule in ("whole", "exit") if rule not in ledger.checked)
     return Report(agent=agent.name, checked=ledger.checked, skipped=skipped, findings=tuple(ledger.findings))
 
@@ -171,7 +180,7 @@ def check_launches(agent: Agent, host: Host, ledger: Ledger) -> Turn:
     turn = structs.replace(plain, access=works[0])
     for variant in _variants(agent, turn):
         if (launch := _launch(agent, variant, host, ledger)) is not None:
-            _check_files(launch, host, ledger)
+            check_files(launch, host, ledger)
             _check_repeatable(agent, variant, host, launch, ledger)
     _check_carried(agent, turn, host, ledger)
     _check_literal(agent, turn, host, ledger)
@@ -183,6 +192,7 @@ def _variants(agent: Agent, turn: Turn) -> list[Turn]:
     changes: list[dict[str, Any]] = [
         {},
         {"system": CARRIED["system"]},
+        *([{"system": CARRIED["system"], "system_mode": "replace"}] if agent.replaces_system else []),
         {"model": CARRIED["model"]},
         {"schema": schema},
         {"attachments": (Attachment(path="/folder/a.png", image=True), Attachment(name="../n", content="inline"))},
@@ -208,7 +218,7 @@ def _launch(agent: Agent, turn: Turn, host: Host, ledger: Ledger) -> Launch | No
     return launch
 
 
-def _check_files(launch: Launch, host: Host, ledger: Ledger) -> None:
+def check_files(launch: Launch, host: Host, ledger: Ledger) -> None:
     for path in launch.files:
         inside = path.startswith(host.private + "/") and ".." not in path.split("/")
         ledger.expect("files", inside, f"{path} is not under {host.private}")
@@ -227,14 +237,17 @@ def _check_repeatable(agent: Agent, turn: Turn, host: Host, first: Launch, ledge
 def _check_carried(agent: Agent, turn: Turn, host: Host, ledger: Ledger) -> None:
     for field, text in CARRIED.items():
         if (launch := _launch(agent, structs.replace(turn, **{field: text}), host, ledger)) is not None:
-            ledger.expect("carried", text in _everything(launch), f"the {field} is nowhere in the launch")
+            ledger.expect("carried", text in everything(launch), f"the {field} is nowhere in the launch")
+    replaced = structs.replace(turn, system=CARRIED["system"], system_mode="replace")
+    if agent.replaces_system and (launch := _launch(agent, replaced, host, ledger)) is not None:
+        ledger.expect("carried", CARRIED["system"] in everything(launch), "a system prompt that replaces is lost")
     if agent.resumes:
         resumed = structs.replace(turn, agent_session=ID, resume=True, first=False)
         if (launch := _launch(agent, resumed, host, ledger)) is not None:
-            ledger.expect("carried", ID in _everything(launch), "the id to resume is nowhere in the launch")
+            ledger.expect("carried", ID in everything(launch), "the id to resume is nowhere in the launch")
 
 
-def _everything(launch: Launch) -> str:
+def everything(launch: Launch) -> str:
     contents = [launch.stdin, *launch.files.values()]
     texts = [*launch.argv[1:], *launch.env.values(), *launch.folder_files.values()]
     return "\n".join([*texts, *(content.decode("utf-8", "replace") for content in contents)])

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ostler.agents.adapter import Agent, Reader, Record, decode
-from ostler.testing import fuzz
-from ostler.testing.conformance import Ledger, watching
-from ostler.words import (
+from ostler.agents.adapter import Agent
+from ostler.agents.reader import Reader, decode
+from ostler.agents.values import Record
+from ostler.model import (
     EVENT_DECODER,
     EVENT_ENCODER,
     Ended,
@@ -25,6 +25,8 @@ from ostler.words import (
     Turn,
     Verdict,
 )
+from ostler.testing import fuzz
+from ostler.testing.conformance import Ledger, watching
 
 STREAMS, LENGTH = 60, 20  # random streams, and records in each
 CUTS = 6  # places where each capture is broken off

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from ostler.testing import ScriptedAgent, ScriptedModel
+    from ostler.testing import Clock, ScriptedAgent, ScriptedModel
 
 
 @pytest.fixture
@@ -25,3 +25,13 @@ def scripted_agent(tmp_path_factory: pytest.TempPathFactory) -> "ScriptedAgent":
     from ostler.testing.launched import ScriptedAgent
 
     return ScriptedAgent(Path(tmp_path_factory.mktemp("script-home")))
+
+
+@pytest.fixture
+def clock() -> Iterator["Clock"]:
+    """The time of this process: `await clock.turn(600)`. Ask for it first, so that it is turned back last."""
+    from ostler.testing.clock import Clock
+
+    clock = Clock()
+    yield clock
+    clock.close()

@@ -39,13 +39,14 @@ class ScriptedAgent:
             "OSTLER_ONLY": "script",
             "OSTLER_SCRIPT_HOME": str(home),
             "OSTLER_SCRIPT_SPEED": "0",
+            "OSTLER_WALLS": "off",  # its steps may write wherever a test looks
         }
 
-    def plays(self, *replies: dict[str, Any] | Sequence[dict[str, Any]]) -> Path:
-        """Writes a scenario and names it in `env`. A list of steps is a reply to every prompt."""
+    def plays(self, *replies: dict[str, Any] | Sequence[dict[str, Any]], tui: dict[str, Any] | None = None) -> Path:
+        """Writes a scenario and names it in `env`. A list of steps is a reply to every prompt; `tui` is its table."""
         whole = [reply if isinstance(reply, dict) else {"steps": list(reply)} for reply in replies]
         path = self.home / "scenario.json"
-        path.write_text(json.dumps({"reply": whole}))
+        path.write_text(json.dumps({"reply": whole, **({"tui": tui} if tui else {})}))
         self.env["OSTLER_SCENARIO"] = str(path)
         return path
 

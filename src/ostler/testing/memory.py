@@ -17,11 +17,12 @@ class UnknownSession(Exception):
 
 
 class Memory:
-    """The conversations under one home folder: NDJSON, a head line, then prompts and answers."""
+    """The conversations under one home folder: NDJSON, a head line, then prompts, answers, and records of a TUI."""
 
     def __init__(self, home: str) -> None:
         self.home = home
         self.history: list[str] = []  # the earlier prompts of the open conversation
+        self.keeps = True  # what is said; if not, a conversation is its head alone
         self._path = ""
         os.makedirs(os.path.join(home, "sessions"), mode=0o700, exist_ok=True)
 
@@ -43,9 +44,14 @@ class Memory:
             self._append(line)
         return session
 
+    @property
+    def path(self) -> str:
+        """The file of the open conversation."""
+        return self._path
+
     def lines(self, session: str) -> list[dict[str, Any]]:
-        """What was said in a conversation: prompts and texts, oldest first."""
-        return self._read(session)[1:]
+        """What was said in a conversation: prompts and texts, oldest first, without the records of a TUI."""
+        return [line for line in self._read(session)[1:] if "kind" not in line and "type" not in line]
 
     def all(self) -> list[dict[str, Any]]:
         """Every conversation, the last that began first: `sessionId`, `cwd`, `title`, `updatedAt`."""
@@ -58,8 +64,9 @@ class Memory:
             found.append((head["at"], {"sessionId": id, "cwd": head["folder"], "title": title, "updatedAt": at}))
         return [told for _, told in sorted(found, key=lambda each: each[0], reverse=True)]
 
-    def remember(self, **line: str) -> None:
-        self._append(line)
+    def remember(self, **line: Any) -> None:
+        if self.keeps:
+            self._append(line)
 
     def launched(self, argv: list[str], session: str, prompt: str) -> None:
         """One line for each turn that was begun: `ostler.testing.launches` reads them."""

@@ -27,8 +27,8 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from ostler.errors import OstlerError
-from ostler.testing.answers import Answer, Rules
-from ostler.testing.model_http import Door
+from ostler.testing.answers import ModelAnswer, Rules
+from ostler.testing.model_http import ModelHandler
 from ostler.testing.wire_requests import text_of
 
 CREDENTIALS = frozenset(
@@ -119,7 +119,7 @@ class ScriptedModel(ThreadingHTTPServer):
         self, scenario: str = "text", *, port: int = 0, rules: Rules = (), log: str | Path | None = None
     ) -> None:
         self._log = _open_log(log) if log else None
-        super().__init__(("127.0.0.1", port), Door)
+        super().__init__(("127.0.0.1", port), ModelHandler)
         self.scenario = scenario
         self.rules = rules
         self.requests: list[Exchange] = []
@@ -241,7 +241,7 @@ class ScriptedModel(ThreadingHTTPServer):
     def hold(self, connection: socket.socket, name: str) -> Literal["on", "gone", "stopped"]:
         return self._select(connection, self._gate(name), None)
 
-    def still_fails(self, user: str, answer: Answer) -> bool:
+    def still_fails(self, user: str, answer: ModelAnswer) -> bool:
         """Counts the errors given to one text: `error:429:2` fails twice, then answers."""
         with self._changed:
             given = self._failures.get(user, 0)
@@ -322,4 +322,4 @@ def serve(
                 ready(model)
             threading.Event().wait()
         except KeyboardInterrupt:
-            pass
+            pass  # that is how it is ended

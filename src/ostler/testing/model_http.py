@@ -8,7 +8,7 @@ import zlib
 from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 
-from ostler.testing.answers import FINAL, Answer, Asked, decide
+from ostler.testing.answers import FINAL, ModelAnswer, ModelRequest, decide
 from ostler.testing.wires import INPUT, Wire, wire_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Stopped(Exception):
     """The client went away or the server stops: nothing more is to be said on this connection."""
 
 
-class Door(BaseHTTPRequestHandler):
+class ModelHandler(BaseHTTPRequestHandler):
     """One connection to the scripted model."""
 
     protocol_version = "HTTP/1.1"
@@ -88,7 +88,7 @@ class Door(BaseHTTPRequestHandler):
             self.close_connection = True
             self.server.note(exchange, aborted=True, ended=True)
 
-    def _asked(self, wire: Wire, body: dict[str, Any]) -> Asked:
+    def _asked(self, wire: Wire, body: dict[str, Any]) -> ModelRequest:
         asked = wire.read(body)
         named = re.search(r"/models/([^:/]+):", self._path)
         asked.model = str(body.get("model") or (named[1] if named else "scripted"))
@@ -96,19 +96,19 @@ class Door(BaseHTTPRequestHandler):
         asked.body = json.dumps(body, ensure_ascii=False).replace("\\n", "\n")
         return asked
 
-    def _answer(self, exchange: "Exchange", wire: Wire, asked: Asked) -> None:
+    def _answer(self, exchange: "Exchange", wire: Wire, asked: ModelRequest) -> None:
         answer = decide(asked, self.server.scenario, self.server.rules)
         if answer.status >= 400:
             if self.server.still_fails(asked.user, answer):
                 return self._json(exchange, answer.status, wire.error(answer.status, answer.message))
-            answer = Answer(text=FINAL)
+            answer = ModelAnswer(text=FINAL)
         if answer.hang is not None:
             self._go_on(self.server.pause(self.connection, answer.hang))
         if asked.stream:
             return self._stream(exchange, wire, asked, answer)
         return self._whole(exchange, wire, asked, answer)
 
-    def _whole(self, exchange: "Exchange", wire: Wire, asked: Asked, answer: Answer) -> None:
+    def _whole(self, exchange: "Exchange", wire: Wire, asked: ModelRequest, answer: ModelAnswer) -> None:
         if answer.hold is not None:
             self._held(exchange, answer.hold)
         if answer.delay:
@@ -124,7 +124,7 @@ class Door(BaseHTTPRequestHandler):
         self.server.note(exchange, ended=True)
         return None
 
-    def _stream(self, exchange: "Exchange", wire: Wire, asked: Asked, answer: Answer) -> None:
+    def _stream(self, exchange: "Exchange", wire: Wire, asked: ModelRequest, answer: ModelAnswer) -> None:
         headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache", "Transfer-Encoding": "chunked"}
         self._head(exchange, 200, headers)
         for number, (name, data) in enumerate(wire.stream(answer, asked.model), 1):
@@ -189,8 +189,8 @@ class Door(BaseHTTPRequestHandler):
     def _json(self, exchange: "Exchange", status: int, value: Any) -> None:
         raw = json.dumps(value).encode()
         headers = {"Content-Type": "application/json", "Content-Length": str(len(raw))}
-        if status == 429:
-            headers["Retry-After"] = "1"
+        if status == 429 or status >= 500:
+            headers |= {"Retry-After": "1", "Retry-After-Ms": "50"}  # the APIs send both, the clients read one of them
         self._head(exchange, status, headers)
         self.wfile.write(raw)
         self.server.note(exchange, ended=True)

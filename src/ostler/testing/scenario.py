@@ -21,12 +21,17 @@ CASSETTE = "ostler_cassette"
 # fmt: off
 STEPS = frozenset((
     "ask", "crash", "double_fork", "echo", "exit", "exit_after_result", "fail", "flood", "garbage", "hear", "history",
-    "ignore", "linger", "never_end", "notice", "plan", "read", "retry", "run", "say", "stderr", "stream",
+    "hook", "ignore", "linger", "never_end", "notice", "plan", "read", "retry", "run", "say", "stderr", "stream",
     "structured", "think", "tool", "usage", "wait", "wait_for", "write",
 ))
 # fmt: on
 REPLY_KEYS = frozenset({"match", "turn", "steps", "session", "init"})
-SCENARIO_KEYS = frozenset({"reply", "cassette", "deaf", "steers", "version"})
+SCENARIO_KEYS = frozenset({"hooks", "reply", "cassette", "deaf", "steers", "tui", "version"})
+# fmt: off
+TUI_KEYS = frozenset((
+    "start_delay", "dialog", "swallow_enter", "swallow_paste", "status", "titles", "hooks", "transcript",
+))
+# fmt: on
 MARKER = re.compile(r"\[\[([a-z_]+)(?::(.*?))?\]\](?!\])", re.S)
 CONTENT = "written by the scripted agent\n"
 
@@ -72,6 +77,7 @@ def _parsed(path: str, raw: bytes) -> Any:
 def check(scenario: dict[str, Any], path: str) -> None:
     """Raises BadScenario for a key or step that is not known: a typing error must not pass as silence."""
     _known(scenario, SCENARIO_KEYS, path)
+    _known(scenario.get("tui", {}), TUI_KEYS, f"{path}: tui")
     replies = scenario.get("reply", [])
     if not isinstance(replies, list):
         raise BadScenario(f"{path}: `reply` is a list of tables")
@@ -115,7 +121,7 @@ def _value(text: str) -> Any:
         try:
             return json.loads(text)
         except ValueError:
-            pass
+            pass  # then it is text that begins like JSON
     return text
 
 

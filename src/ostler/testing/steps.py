@@ -21,6 +21,7 @@
     crash = SIGNAL              kills itself            ignore = [SIGNAL, …]
     double_fork = PIDFILE | {pid_file, hold, scrub}     a daemon that ignores INT, TERM and HUP (60 s at most);
                                                         hold: it keeps stdout, scrub: without our environment
+    hook = NAME | {name, payload, times}                fires that hook, where it has hooks
     flood = LINES | {lines, width}                      garbage = true | TEXT    anything but records
 
 Texts may hold {prompt}, {session}, {folder}, {model} and the named groups of the match.
@@ -34,13 +35,15 @@ import signal
 import sys
 import time
 
-from ostler.testing.children import Leave, run
+from ostler.testing.children import AgentExit, run
 from ostler.testing.scenario import CONTENT, BadScenario, filled
 
 TYPE_CHECKING = False  # spares the import of typing: this file is part of the agent's start
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
+
+    from ostler.testing.tui_hooks import Hooks
 
 FOREVER = 600.0  # an agent that never ends still ends, should its test be gone
 
@@ -68,6 +71,8 @@ class Play:
         self.text = ""
         self.answer_to: Callable[[str], str] | None = None  # waits for the answer to an ask, in a dialog
         self.hear: Callable[[], str] | None = None  # waits for what it is told while it works, in a dialog
+        self.hooks: Hooks | None = None
+        self._denied: dict[str, str] = {}  # tool call → why a hook denied it
         self._result: dict[str, Any] = {"type": "result", "ok": True}
         self._count = 0  # ids of texts and tools
         self._tools = 0
@@ -103,7 +108,13 @@ class Play:
             time.sleep(self._linger)
         return self._code
 
+    @property
+    def succeeds(self) -> bool:
+        return bool(self._result["ok"])
+
     def record(self, **record: Any) -> None:
+        if self.hooks is not None and record.get("kind") == "tool_ended":
+            self.hooks.fire("PostToolUse", tool_use_id=record["id"], tool_response=record.get("output"))
         self.raw(json.dumps(record).encode() + b"\n")
 
     def raw(self, data: bytes) -> None:
@@ -261,6 +272,11 @@ class Play:
         self._tools += 1
         id = self._id("c")
         self.record(kind="tool_started", id=id, name=name, title=title, input=input, **more)
+        if self.hooks is not None:
+            from ostler.testing.tui_hooks import denial
+
+            reason = denial(self.hooks.fire("PreToolUse", tool_name=name, tool_input=input, tool_use_id=id))
+            self._denied |= {id: reason} if reason is not None else {}
         return id
 
     def _refused(self, tool: str, id: str, target: str, needed: str = "read") -> bool:
@@ -271,10 +287,17 @@ class Play:
             reason = f"the tool {tool} is not allowed"
         elif levels.index(needed) > levels.index(self.setting.access):
             reason, access = f"access is {self.setting.access}", needed
+        reason = self._denied.get(id) or reason
         if reason:
             self.record(kind="tool_ended", id=id, ok=False, output=f"refused: {reason}", denied=True)
             self.record(type="denied", tool=tool, target=target, access=access, reason=reason)
         return bool(reason)
+
+    def step_hook(self, value: str | dict[str, Any]) -> None:
+        wanted: dict[str, Any] = value if isinstance(value, dict) else {"name": value}
+        for _ in range(int(wanted.get("times", 1)) if self.hooks is not None else 0):
+            assert self.hooks is not None
+            self.hooks.fire(wanted["name"], **wanted.get("payload", {}))
 
     # -- time
 
@@ -294,7 +317,7 @@ class Play:
         deadline = time.monotonic() + FOREVER
         while time.monotonic() < deadline:  # an ignored signal must not wake it for good
             time.sleep(1)
-        raise Leave(1)
+        raise AgentExit(1)
 
     def step_linger(self, seconds: float | str) -> None:
         self._linger = float(seconds)
@@ -312,7 +335,7 @@ class Play:
         self._result = {"type": "result", "ok": False, "error": error}
 
     def step_exit(self, code: int | str) -> None:
-        raise Leave(int(code or 0))
+        raise AgentExit(int(code or 0))
 
     def step_exit_after_result(self, code: int | str) -> None:
         self._code = int(code)

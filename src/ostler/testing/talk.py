@@ -95,7 +95,7 @@ class Heard:
             try:
                 record = json.loads(line)
             except ValueError:
-                continue
+                continue  # not a record
             kind = record.get("type") if isinstance(record, dict) else None
             if kind == "prompt":
                 self._words = queue.SimpleQueue()  # what nobody heard was for the turn before

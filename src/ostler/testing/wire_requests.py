@@ -1,18 +1,18 @@
-"""Requests of the four wire formats, each read into one `Asked`. Tolerant: anything odd is left out."""
+"""Requests of the four wire formats, each read into one `ModelRequest`. Tolerant: anything odd is left out."""
 
 import re
 from collections.abc import Iterable
 from typing import Any
 
-from ostler.testing.answers import MARKER, Asked, Tool
+from ostler.testing.answers import MARKER, ModelRequest, Tool
 
 Json = dict[str, Any]
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.S)
 _CONTEXT = ("<environment_context>", "# AGENTS.md", "<user_instructions>")
 
 
-def read_anthropic(body: Json) -> Asked:
-    asked = Asked(tools={t["name"]: Tool(schema=t.get("input_schema") or {}) for t in _named(body.get("tools"))})
+def read_anthropic(body: Json) -> ModelRequest:
+    asked = ModelRequest(tools={t["name"]: Tool(schema=t.get("input_schema") or {}) for t in _named(body.get("tools"))})
     after_result = False
     for message in _objects(body.get("messages")):
         if message.get("role") == "assistant":
@@ -20,9 +20,11 @@ def read_anthropic(body: Json) -> Asked:
         if message.get("role") != "user":
             continue
         content = message.get("content")
-        text = _REMINDER.sub("", text_of(content)).strip()
+        text = _newest(content)
         if any(part.get("type") == "tool_result" for part in _objects(content)):
             asked.results, after_result = asked.results + 1, True
+            if MARKER.search(text):  # a prompt after a tool that was refused
+                asked.user, asked.results = text, 0
         elif text and (MARKER.search(text) or not after_result):
             # A text without a marker right after a tool result is only a remark of the CLI.
             asked.user, asked.results = text, 0
@@ -31,8 +33,15 @@ def read_anthropic(body: Json) -> Asked:
     return asked
 
 
-def read_responses(body: Json) -> Asked:
-    asked = Asked(tools=dict(_responses_tools(_objects(body.get("tools")))))
+def _newest(content: Any) -> str:
+    """The text of a message. claude sends a prompt that got no answer again, in a block before the next one."""
+    blocks = [_REMINDER.sub("", text_of([part])).strip() for part in _objects(content)]
+    marked = [block for block in blocks if MARKER.search(block)]
+    return marked[-1] if marked else _REMINDER.sub("", text_of(content)).strip()
+
+
+def read_responses(body: Json) -> ModelRequest:
+    asked = ModelRequest(tools=dict(_responses_tools(_objects(body.get("tools")))))
     items = body.get("input", [])
     if isinstance(items, str):
         items = [{"type": "message", "role": "user", "content": items}]
@@ -65,9 +74,9 @@ def _responses_tools(tools: Iterable[Json], namespace: str | None = None) -> Ite
         )
 
 
-def read_chat(body: Json) -> Asked:
+def read_chat(body: Json) -> ModelRequest:
     functions = _named(_object(tool.get("function")) for tool in _objects(body.get("tools")))
-    asked = Asked(tools={f["name"]: Tool(schema=f.get("parameters") or {}) for f in functions})
+    asked = ModelRequest(tools={f["name"]: Tool(schema=f.get("parameters") or {}) for f in functions})
     in_results = False
     for message in _objects(body.get("messages")):
         is_result = message.get("role") == "tool"
@@ -82,9 +91,9 @@ def read_chat(body: Json) -> Asked:
     return asked
 
 
-def read_gemini(body: Json) -> Asked:
+def read_gemini(body: Json) -> ModelRequest:
     functions = [f for tool in _objects(body.get("tools")) for f in _named(tool.get("functionDeclarations"))]
-    asked = Asked(
+    asked = ModelRequest(
         tools={f["name"]: Tool(schema=f.get("parametersJsonSchema") or f.get("parameters") or {}) for f in functions}
     )
     for content in _objects(body.get("contents")):

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from ostler.testing import wire_requests
-from ostler.testing.answers import Answer, Asked, Call
+from ostler.testing.answers import ModelAnswer, ModelCall, ModelRequest
 
 INPUT, OUTPUT, CACHED, REASONING = 1234, 56, 1000, 8
 Json = dict[str, Any]
@@ -20,9 +20,9 @@ class Wire(Struct, frozen=True, kw_only=True):
     """One model API: how a request is read, an answer streamed or given whole, an error told."""
 
     name: str
-    read: Callable[[Json], Asked]
-    stream: Callable[[Answer, str], Stream]
-    whole: Callable[[Answer, str], Json]
+    read: Callable[[Json], ModelRequest]
+    stream: Callable[[ModelAnswer, str], Stream]
+    whole: Callable[[ModelAnswer, str], Json]
     error: Callable[[int, str], Json]
 
 
@@ -56,7 +56,7 @@ def _pieces(text: str) -> list[str]:
 # -- Anthropic Messages -----------------------------------------------------------------------------
 
 
-def _anthropic_blocks(answer: Answer) -> list[Json]:
+def _anthropic_blocks(answer: ModelAnswer) -> list[Json]:
     blocks: list[Json] = []
     if answer.thinking:
         blocks.append({"type": "thinking", "thinking": answer.thinking, "signature": "c2ln"})
@@ -66,7 +66,7 @@ def _anthropic_blocks(answer: Answer) -> list[Json]:
     return blocks
 
 
-def _anthropic_message(answer: Answer, model: str, blocks: list[Json], stop: str | None, output: int) -> Json:
+def _anthropic_message(answer: ModelAnswer, model: str, blocks: list[Json], stop: str | None, output: int) -> Json:
     return {
         "id": _id("msg_"),
         "type": "message",
@@ -103,7 +103,7 @@ def _anthropic_empty(block: Json) -> Json:
     return {**block, **empty}
 
 
-def stream_anthropic(answer: Answer, model: str) -> Stream:
+def stream_anthropic(answer: ModelAnswer, model: str) -> Stream:
     def event(type: str, **fields: Any) -> tuple[str, Json]:
         return type, {"type": type, **fields}
 
@@ -118,7 +118,7 @@ def stream_anthropic(answer: Answer, model: str) -> Stream:
     yield event("message_stop")
 
 
-def whole_anthropic(answer: Answer, model: str) -> Json:
+def whole_anthropic(answer: ModelAnswer, model: str) -> Json:
     stop = "tool_use" if answer.calls else "end_turn"
     return _anthropic_message(answer, model, _anthropic_blocks(answer), stop, OUTPUT)
 
@@ -126,7 +126,7 @@ def whole_anthropic(answer: Answer, model: str) -> Json:
 # -- OpenAI Responses -------------------------------------------------------------------------------
 
 
-def _responses_items(answer: Answer) -> list[Json]:
+def _responses_items(answer: ModelAnswer) -> list[Json]:
     items: list[Json] = []
     if answer.thinking:
         summary = [{"type": "summary_text", "text": answer.thinking}]
@@ -139,7 +139,7 @@ def _responses_items(answer: Answer) -> list[Json]:
     return items + [_responses_call(call) for call in answer.calls]
 
 
-def _responses_call(call: Call) -> Json:
+def _responses_call(call: ModelCall) -> Json:
     common = {"call_id": _id("call_"), "name": call.name, "status": "completed"}
     if call.freeform is not None:
         return {"type": "custom_tool_call", "id": _id("ctc_"), **common, "input": call.freeform}
@@ -162,7 +162,7 @@ def _responses_inside(item: Json, index: int) -> Stream:
         yield "response.output_text.done", {**at, "content_index": 0, "text": text}
 
 
-def _responses_events(answer: Answer, model: str) -> Stream:
+def _responses_events(answer: ModelAnswer, model: str) -> Stream:
     base = {"id": _id("resp_"), "object": "response", "created_at": int(time.time()), "model": model}
     begun = {"response": {**base, "status": "in_progress", "output": []}}
     yield "response.created", begun
@@ -184,12 +184,12 @@ def _responses_events(answer: Answer, model: str) -> Stream:
     yield "response.completed", {"response": {**base, "status": "completed", "output": items, "usage": usage}}
 
 
-def stream_responses(answer: Answer, model: str) -> Stream:
+def stream_responses(answer: ModelAnswer, model: str) -> Stream:
     for number, (name, data) in enumerate(_responses_events(answer, model), 1):
         yield name, {"type": name, "sequence_number": number, **data}
 
 
-def whole_responses(answer: Answer, model: str) -> Json:
+def whole_responses(answer: ModelAnswer, model: str) -> Json:
     *_, (_, last) = _responses_events(answer, model)
     response: Json = last["response"]
     return response
@@ -206,11 +206,11 @@ _CHAT_USAGE = {
 }
 
 
-def _chat_call(call: Call, arguments: str) -> Json:
+def _chat_call(call: ModelCall, arguments: str) -> Json:
     return {"id": _id("call_"), "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
-def stream_chat(answer: Answer, model: str) -> Stream:
+def stream_chat(answer: ModelAnswer, model: str) -> Stream:
     base = {"id": _id("chatcmpl-"), "object": "chat.completion.chunk", "created": int(time.time()), "model": model}
 
     def chunk(delta: Json, finish: str | None = None) -> tuple[None, Json]:
@@ -229,7 +229,7 @@ def stream_chat(answer: Answer, model: str) -> Stream:
     yield None, "[DONE]"
 
 
-def whole_chat(answer: Answer, model: str) -> Json:
+def whole_chat(answer: ModelAnswer, model: str) -> Json:
     message: Json = {"role": "assistant", "content": answer.text}
     if answer.thinking:
         message["reasoning_content"] = answer.thinking
@@ -262,25 +262,25 @@ def _gemini_part(parts: list[Json], model: str, finish: str | None = None) -> Js
     return {"candidates": [candidate], "modelVersion": model, "responseId": _id("resp-"), "usageMetadata": usage}
 
 
-def _gemini_thought(answer: Answer) -> list[Json]:
+def _gemini_thought(answer: ModelAnswer) -> list[Json]:
     return [{"text": "**Planning**\n" + answer.thinking, "thought": True}] if answer.thinking else []
 
 
-def _gemini_calls(answer: Answer) -> list[Json]:
+def _gemini_calls(answer: ModelAnswer) -> list[Json]:
     return [
         {"functionCall": {"id": _id("fc-"), "name": c.name, "args": c.args}, "thoughtSignature": "c2ln"}
         for c in answer.calls
     ]
 
 
-def stream_gemini(answer: Answer, model: str) -> Stream:
+def stream_gemini(answer: ModelAnswer, model: str) -> Stream:
     texts = [{"text": piece} for piece in _pieces(answer.text)]
     for part in [*_gemini_thought(answer), *texts, *_gemini_calls(answer)]:
         yield None, _gemini_part([part], model)
     yield None, _gemini_part([{"text": ""}], model, "STOP")
 
 
-def whole_gemini(answer: Answer, model: str) -> Json:
+def whole_gemini(answer: ModelAnswer, model: str) -> Json:
     texts = [{"text": answer.text}] if answer.text or not answer.calls else []
     return _gemini_part([*_gemini_thought(answer), *texts, *_gemini_calls(answer)], model, "STOP")
 

@@ -1,6 +1,6 @@
 """The verbs: turns, sessions, owners."""
 
 from ostler.work.ostler import Ostler
-from ostler.work.sessions import LiveSession
+from ostler.work.sessions.live_session import LiveSession
 
 __all__ = ["LiveSession", "Ostler"]

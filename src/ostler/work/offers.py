@@ -1,6 +1,6 @@
 """What an agent offers, and what people make of it."""
 
-from ostler.words import Offered
+from ostler.model import Offered
 
 
 def is_command(prompt: str, offered: Offered | None) -> bool:

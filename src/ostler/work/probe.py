@@ -1,21 +1,28 @@
 """Finding an agent's binary, and what it can do: asked of the binary itself, once."""
 
 import asyncio
+import logging
 import os
 import re
 import signal
 import stat
 import sys
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal, Protocol
 
 import msgspec
 from msgspec import Struct
 
+from ostler.access import ACCESS_ORDER, Access
 from ostler.agents import Agent
+from ostler.agents.adapter import located
+from ostler.agents.launches import has_flag
 from ostler.errors import OstlerError, kind_of_os_error
+from ostler.model import Enforcement, TransportName
 from ostler.settings import Settings
-from ostler.work.environment import child_environment
+from ostler.work.transports.choose import transports_of
+from ostler.work.turns.environment import child_environment, withheld
 
 SECONDS = 20.0
 MAX_OUTPUT = 1024 * 1024
@@ -23,6 +30,8 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
 
 Login = Literal["yes", "no", "unknown"]
+
+_log = logging.getLogger(__name__)
 
 
 class Probe(Struct, frozen=True, kw_only=True):
@@ -43,8 +52,9 @@ class ProbeCache(Protocol):
 
 
 def chosen(settings: Settings, agent: str) -> tuple[str, ...] | None:
-    """What the settings say to run for this agent."""
-    return settings.commands.get(agent) or settings.acp.get(agent)
+    """What the settings say to run for this agent. The arguments of a plain agent come with its launch."""
+    plain = settings.agents.get(agent)
+    return settings.commands.get(agent) or settings.acp.get(agent) or (plain.command[:1] if plain else None)
 
 
 def find(agent: Agent, path: str, override: Sequence[str] | None = None) -> tuple[str, ...] | None:
@@ -52,9 +62,9 @@ def find(agent: Agent, path: str, override: Sequence[str] | None = None) -> tupl
     if override:
         first = on_path(override[0], path)
         return (first, *override[1:]) if first is not None else None
-    if agent.name == "script":
+    if agent.module:
         # -P: a folder of the turn that has a package named ostler must not be imported.
-        return (sys.executable, "-P", "-m", "ostler.testing.agent")
+        return (sys.executable, "-P", "-m", agent.module)
     located = (on_path(name, path) for name in agent.binaries)
     return next(((program,) for program in located if program is not None), None)
 
@@ -65,20 +75,35 @@ def on_path(name: str, path: str) -> str | None:
         return name if is_program(name) else None
     if os.sep in name:
         return None
-    folders = [entry for entry in path.split(os.pathsep) if os.path.isabs(entry)]
-    return next((full for entry in folders if is_program(full := os.path.join(entry, name))), None)
+    return next((full for entry in _folders(path) if is_program(full := f"{entry}{name}")), None)
+
+
+@lru_cache(maxsize=16)
+def _folders(path: str) -> tuple[str, ...]:
+    """The absolute entries of PATH, each with a slash at its end."""
+    return tuple(os.path.join(entry, "") for entry in path.split(os.pathsep) if os.path.isabs(entry))
 
 
 def is_program(path: str) -> bool:
     try:
-        return stat.S_ISREG(os.stat(path).st_mode) and os.access(path, os.X_OK)
+        # First what says no without an exception: of the folders on PATH most do not have it.
+        return os.access(path, os.X_OK) and stat.S_ISREG(os.stat(path).st_mode)
     except OSError:
         return False
 
 
+def is_probed(agent: Agent) -> bool:
+    """Whether its binary is asked what it can do. The protocol of a dialog tells that by itself."""
+    return agent.probed and agent.one_shot
+
+
 async def probe(agent: Agent, executable: Sequence[str], env: Mapping[str, str], cache: ProbeCache) -> Probe:
     """What the binary can do. Raises missing if it does not start, unsupported if it lacks a flag we need."""
-    found = await ask(agent, executable, env, cache)
+    return judged(agent, await ask(agent, executable, env, cache))
+
+
+def judged(agent: Agent, found: Probe) -> Probe:
+    """What was found. Raises as `probe` does."""
     if found.problem:
         raise OstlerError("missing", f"`{found.path}` does not work: {found.problem}", f"Install: {agent.install}")
     if missing := lacking(agent, found):
@@ -88,30 +113,32 @@ async def probe(agent: Agent, executable: Sequence[str], env: Mapping[str, str],
 
 async def ask(agent: Agent, executable: Sequence[str], env: Mapping[str, str], cache: ProbeCache) -> Probe:
     """Run `--version` and the help commands, or remember what they said. Raises nothing."""
-    key = cache_key(agent, executable)
-    known = _known(cache.get(key))
+    known = remembered(agent, executable, cache)
     if known is not None:
         return known
     quiet = {**env, "NO_COLOR": "1", "COLUMNS": "200"}
     answers = await asyncio.gather(*(run([*executable, *args], quiet) for args in (("--version",), *agent.help)))
     (code, said), helps = answers[0], answers[1:]
     text = "\n".join(output for _, output in helps)
+    _log.debug("asked %s for its version and help: %s", executable[0], "no answer" if code is None else f"exit {code}")
     if code != 0:
-        return Probe(path=executable[0], help=text, problem=last_line(said) or spoken(code))
+        why = (code is not None and last_line(said)) or spoken(code)  # one that was killed may have said much by then
+        return Probe(path=executable[0], help=text, problem=why)
     found = Probe(path=executable[0], version=version_of(said), help=text)
     if all(code is not None for code, _ in helps):
-        await cache.put(key, msgspec.to_builtins(found))
+        await cache.put(cache_key(agent, executable), msgspec.to_builtins(found))
     return found
+
+
+def remembered(agent: Agent, executable: Sequence[str], cache: ProbeCache) -> Probe | None:
+    """What this very binary said before."""
+    return _known(cache.get(cache_key(agent, executable)))
 
 
 def lacking(agent: Agent, found: Probe) -> str:
     """The flags that a launch needs and the help does not name, as one line; "" if there are none."""
     gone = [flag for flag in agent.needs if not has_flag(found.help, flag)]
     return f"{agent.name} {found.version} has no {', '.join(gone)}" if gone else ""
-
-
-def has_flag(help: str, flag: str) -> bool:
-    return re.search(rf"(?<![\w-]){re.escape(flag)}(?![\w-])", help) is not None
 
 
 def cache_key(agent: Agent, executable: Sequence[str]) -> str:
@@ -157,7 +184,7 @@ async def run(argv: Sequence[str], env: Mapping[str, str], seconds: float = SECO
             await read_all(process, output)
             code = await process.wait()
     except TimeoutError:
-        pass
+        _log.debug("%s did not answer within %g s: it is killed", argv[0], seconds)
     finally:
         if code is None:
             await end(process)
@@ -176,7 +203,7 @@ async def end(process: asyncio.subprocess.Process) -> None:
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
-        pass
+        pass  # all of it has ended
     await process.wait()
 
 
@@ -198,48 +225,111 @@ def spoken(code: int | None) -> str:
 # -- reports ----------------------------------------------------------------------------------------
 
 
+class OnlineAnswer(Struct, frozen=True, kw_only=True):
+    """What came of asking an agent for one word."""
+
+    ok: bool
+    text: str
+
+
 class AgentReport(Struct, frozen=True, kw_only=True):
     """What `ostler agents` and `ostler doctor` tell of one agent. Names of variables, never values."""
 
     name: str
     title: str
+    description: str = ""
+    built_in: bool = False  # it comes with ostler
+    monogram: str = ""  # two letters and a hue (0 to 360), by which the page tells agents apart
+    hue: int | None = None
     installed: bool
     login: Login
     install: str
     path: str | None = None
     version: str = ""
     keys_set: tuple[str, ...] = ()
+    keys_unset: tuple[str, ...] = ()
+    login_command: str = ""
     withheld: tuple[str, ...] = ()
     abilities: dict[str, str | bool] = {}
     problem: str = ""
+    untested: str = ""  # how its version lies outside of those that ostler is tested with
     dialog: bool = False  # it can ask before it acts
     steer: bool = False  # and be told more while it works
+    transports: tuple[TransportName, ...] = ()
+    sandbox: Literal["", "works", "broken", "unknown"] = ""  # its own, where it was tried and is relied on
+    sandbox_problem: str = ""
+    kept: dict[Access, Enforcement] = {}  # what keeps it to an access here
+    online: OnlineAnswer | None = None  # where it was asked
+    project_config: str = ""  # what the folder that was asked about holds for it
+    trusted: bool = False  # and whether that counts
 
 
 async def report(agent: Agent, environ: Mapping[str, str], settings: Settings, cache: ProbeCache) -> AgentReport:
     """Everything that can be told of an agent without a network call. Raises nothing."""
-    environment = child_environment(environ, agent, add=settings.env, pass_patterns=settings.env_pass, launch_env={})
+    env = child_environment(environ, agent, add=settings.env, pass_patterns=settings.env_pass, launch_env={})
     prefix = find(agent, environ.get("PATH", os.defpath), chosen(settings, agent.name))
     found = None
     if prefix is not None:
-        found = await ask(agent, prefix, environment.env, cache) if agent.one_shot else Probe(path=prefix[0])
+        found = await ask(agent, prefix, env, cache) if is_probed(agent) else Probe(path=prefix[0])
     program = (chosen(settings, agent.name) or agent.binaries)[0]
     problem = f"`{program}` is not on PATH" if found is None else found.problem or lacking(agent, found)
     return AgentReport(
         name=agent.name,
         title=agent.title,
+        description=agent.description,
+        built_in=bool(agent.module),
+        monogram=agent.monogram or agent.name[:2],
+        hue=agent.hue,
         installed=found is not None,
-        login=login(agent, environment.env, environ.get("HOME", "")),
+        login=login(agent, env, environ.get("HOME", "")),
         install=agent.install,
         path=found.path if found is not None else None,
         version=found.version if found is not None else "",
-        keys_set=tuple(key for key in agent.keys if environment.env.get(key)),
-        withheld=environment.withheld,
+        keys_set=tuple(key for key in agent.keys if env.get(key)),
+        keys_unset=tuple(key for key in agent.keys if not env.get(key)),
+        login_command=agent.login_command,
+        withheld=withheld(environ, env, agent),
         abilities=abilities(agent),
         problem=problem,
+        untested=untested(found.version, agent.tested) if found is not None else "",
         dialog=agent.dialog is not None,
         steer=agent.dialog is not None and agent.dialog.steers,
+        transports=transports_of(agent),
+        kept=await _kept(agent, environ, env, settings, cache),
     )
+
+
+async def _kept(
+    agent: Agent, environ: Mapping[str, str], env: Mapping[str, str], settings: Settings, cache: ProbeCache
+) -> dict[Access, Enforcement]:
+    """What keeps it to each access but `full`; `env` is the agent's own environment."""
+    from ostler.work.own_sandbox import broken_programs
+    from ostler.work.walls import kept
+
+    path = environ.get("PATH", os.defpath)
+    broken = await broken_programs(agent, env, path, cache)
+    programs = frozenset(name for name in agent.programs if on_path(name, path)) - broken
+    return {access: kept(settings, agent, access, programs) for access in ACCESS_ORDER[:-1]}
+
+
+def untested(version: str, tested: tuple[str, str] | None) -> str:
+    """How a version lies outside of the tested ones; "" where it does not, or where nothing is known."""
+    if tested is None or not (ours := _numbers(version)):
+        return ""
+    oldest, newest = map(_numbers, tested)
+    if oldest <= ours <= newest:
+        return ""
+    return f"{version} is {'older' if ours < oldest else 'newer'} than what ostler is tested with: {span(tested)}"
+
+
+def span(tested: tuple[str, str]) -> str:
+    return " to ".join(dict.fromkeys(tested))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """`1.2.3-beta` → (1, 2, 3)"""
+    found = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(map(int, found[0].split("."))) if found else ()
 
 
 def login(agent: Agent, environ: Mapping[str, str], home: str) -> Login:
@@ -248,7 +338,7 @@ def login(agent: Agent, environ: Mapping[str, str], home: str) -> Login:
         return "yes"  # there is nothing to log in to
     if any(environ.get(key) for key in agent.keys):
         return "yes"
-    if home and any(os.path.isfile(os.path.join(home, name)) for name in agent.login_files):
+    if home and any(os.path.isfile(os.path.join(*located(agent, name, home, environ))) for name in agent.login_files):
         return "yes"
     return "unknown" if agent.login_elsewhere else "no"
 
@@ -259,7 +349,7 @@ def abilities(agent: Agent) -> dict[str, str | bool]:
         "fork": agent.forks,
         "own id": agent.chooses_id,
         "schema": agent.schema,
-        "system prompt": agent.system,
+        "system prompt": f"{agent.system}, replace" if agent.replaces_system else agent.system,
         "tool lists": agent.tool_lists,
         "images": agent.images,
         "live text": agent.deltas,
@@ -267,6 +357,7 @@ def abilities(agent: Agent) -> dict[str, str | bool]:
         "cost": agent.cost,
         "dialog": agent.dialog.protocol if agent.dialog else False,
         "steer": bool(agent.dialog and agent.dialog.steers),
+        "own screen": agent.tui is not None,
     }
 
 
@@ -281,15 +372,49 @@ def abilities_table(agents: Sequence[Agent]) -> str:
 
 
 def access_table(agents: Sequence[Agent]) -> str:
-    """By which flags each access is enforced, and what it leaves open, as a Markdown table."""
+    """By what each access is kept, and what that leaves open, as a Markdown table."""
     rows = []
     for agent in agents:
-        for access in ("read", "write", "full"):
-            by, open_ = agent.access.get(access, ""), agent.unconfined.get(access, "")
-            if access in agent.unpromised:
-                by = f"`denied` unless accepted (`loose`): {agent.unpromised[access]}. Then {by}"
-            rows.append([f"`{agent.name}`", f"`{access}`", by or "not offered", open_ or "–"])
-    return table(["agent", "access", "enforced by", "not confined"], rows)
+        for access in ACCESS_ORDER:
+            flags, walled = agent.access.get(access, "") or "not offered", is_walled(agent, access)
+            open_ = agent.unconfined.get(access, "")
+            without = " ".join(filter(None, (_unless_accepted(agent, access), open_))) if walled else ""
+            if walled and agent.sandbox is not None and access in agent.sandbox.keeps:
+                open_, without = f"{open_ or 'nothing'}. Behind a wall: {left_open(agent)}", ""
+            elif walled:
+                open_ = left_open(agent)
+            cells = [kept_by(agent, access), flags, open_, without]
+            rows.append([f"`{agent.name}`", f"`{access}`", *(text or "–" for text in cells)])
+    return table(["agent", "access", "kept by", "its flags", "not confined", "not confined without a wall"], rows)
+
+
+def is_walled(agent: Agent, access: Access) -> bool:
+    """Whether there may be a wall around its turns."""
+    return agent.state is not None and access != "full"
+
+
+def kept_by(agent: Agent, access: Access) -> str:
+    """What keeps an agent to an access on Linux, for people."""
+    if access == "full":
+        return "nothing"
+    if agent.sandbox is not None and access in agent.sandbox.keeps:
+        missing = f"; a wall where {' or '.join(agent.sandbox.programs)} is missing or does not work"
+        return "its own sandbox" + (missing if agent.state is not None else "")
+    return "a wall" if agent.state is not None else "its flags alone"
+
+
+def left_open(agent: Agent) -> str:
+    """What of an agent's own can be changed behind its wall."""
+    if agent.state is None:
+        return ""
+    named = [f"`~/{path}`" for path in (*agent.state.kept, *agent.state.edited)]
+    logins = [f"`~/{path}` where it holds a login that is renewed" for path in agent.state.oauth]
+    return ", ".join((*named, *logins))
+
+
+def _unless_accepted(agent: Agent, access: Access) -> str:
+    why = agent.unpromised.get(access)
+    return f"`denied` unless accepted (`loose`): {why}." if why else ""
 
 
 def cell(value: str | bool) -> str:

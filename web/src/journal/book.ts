@@ -15,7 +15,8 @@ export type Words = Placed & { kind: "text" | "thought"; id: string; text: strin
 export type Tool = Placed & {
   kind: "tool";
   id: string;
-  name: string;
+  name: string; // as the agent calls it
+  category: string; // as ostler does: shell, read, edit …
   title: string;
   input: unknown;
   files: FileChange[];
@@ -30,12 +31,14 @@ export interface ToolEnd {
   exit_code: number | null;
   duration_ms: number | null;
   denied: boolean;
+  stopped: boolean; // it did not fail: the turn was cancelled while it ran
 }
 export type PlanEntry = Placed & { kind: "plan"; steps: PlanStep[] };
 export type Ask = Placed & {
   kind: "ask";
   id: string;
   tool: string;
+  category: string;
   title: string;
   input: unknown;
   diff: string;
@@ -43,7 +46,7 @@ export type Ask = Placed & {
   options: AskOption[];
   reason: string;
   expires: number | null; // then it is denied
-  answer: { option: string; by: string; at: number } | null;
+  answer: { option: string; by: string; message: string; at: number } | null;
 };
 export type Limited = Placed & { kind: "limited"; error: string; message: string; attempt: number | null; retry: number | null };
 export type Notice = Placed & { kind: "notice"; text: string; code: string };
@@ -64,6 +67,10 @@ export interface Progress {
   tools: number;
 }
 
+const NO_END: ToolEnd = { ok: false, output: "", diff: "", exit_code: null, duration_ms: null, denied: false, stopped: true };
+/** Events by which an agent shows that it goes on after a call that failed. */
+const GOES_ON = new Set(["text", "text_delta", "thought", "thought_delta", "tool_started", "plan"]);
+
 export class Book {
   entries: Entry[] = [];
   last = 0; // the newest event that was taken in
@@ -71,6 +78,7 @@ export class Book {
   #places = new Map<string, number>(); // what goes on → its index: "turn/text/id", "turn/tool/id" …
   #turns = new Set<string>();
   #terminals = new Map<string, number>(); // a terminal may outlive its turn → its index
+  #failing = new Map<string, string[]>(); // turn → its calls that ended badly, and nothing came after
   #links = new Map<string, string[]>(); // "turn/tool/id" → the terminals that show that call
 
   /** Takes events in, in order; those that were taken before are passed over. */
@@ -84,6 +92,7 @@ export class Book {
 
   #take(event: JournalEvent): void {
     if (event.turn && !this.#turns.has(event.turn)) this.#begin(event);
+    if (GOES_ON.has(event.kind)) this.#failing.delete(event.turn);
     switch (event.kind) {
       case "started":
         return this.#started(event.turn, event.agent ?? "", event.model ?? null);
@@ -101,14 +110,10 @@ export class Book {
       case "plan":
         return this.#plan(event, event.steps);
       case "asked":
-        return this.#push(`ask/${event.id}`, event, {
-          kind: "ask", id: event.id, tool: event.tool, title: event.title ?? "", input: event.input,
-          diff: event.diff ?? "", files: event.files ?? [], options: event.options ?? [],
-          reason: event.reason ?? "", expires: event.expires_at ?? null, answer: null,
-        });
+        return this.#push(`ask/${event.id}`, event, askOf(event));
       case "answered":
         return this.#change<Ask>(event.turn, `ask/${event.id}`, (ask) => ({
-          ...ask, answer: { option: event.option, by: event.by, at: event.at },
+          ...ask, answer: { option: event.option, by: event.by, message: event.message ?? "", at: event.at },
         }));
       case "usage": {
         const progress = this.#progressOf(event.turn);
@@ -121,6 +126,8 @@ export class Book {
         return this.#push("", event, { kind: "notice", text: event.text, code: event.code ?? "" });
       case "hook":
         return this.#push("", event, { kind: "hook", name: event.name, payload: event.payload });
+      case "forwarded":
+        return this.#push("", event, { kind: "notice", text: forwardedText(event), code: "forwarded" });
       case "terminal_opened":
         return this.#terminal(event);
       case "terminal_closed":
@@ -128,6 +135,7 @@ export class Book {
       case "offered":
         return; // of use to who writes the next prompt, nothing to read
       case "ended":
+        if (event.outcome === "cancelled") this.#stop(event.turn);
         return this.#push("", event, { kind: "ended", outcome: event.outcome, error: event.error ?? null });
       default:
         return this.#raw(event);
@@ -158,7 +166,7 @@ export class Book {
     this.progress.set(event.turn, { ...progress, tools: progress.tools + 1 });
     const parent = event.parent ? this.#entry<Tool>(event.turn, `tool/${event.parent}`) : undefined;
     this.#push(`tool/${event.id}`, event, {
-      kind: "tool", id: event.id, name: event.name, title: event.title ?? "", input: event.input,
+      kind: "tool", id: event.id, name: event.name, category: event.category || event.name, title: event.title ?? "", input: event.input,
       files: event.files ?? [], depth: parent ? parent.depth + 1 : 0, end: null,
       terminals: this.#links.get(`${event.turn}/tool/${event.id}`) ?? [],
     });
@@ -186,11 +194,21 @@ export class Book {
   #toolEnd(event: JournalEvent & { kind: "tool_ended" }): void {
     const end: ToolEnd = {
       ok: event.ok ?? true, output: event.output ?? "", diff: event.diff ?? "",
-      exit_code: event.exit_code ?? null, duration_ms: event.duration_ms ?? null, denied: event.denied ?? false,
+      exit_code: event.exit_code ?? null, duration_ms: event.duration_ms ?? null, denied: event.denied ?? false, stopped: event.stopped ?? false,
     };
+    if (!end.ok) this.#failing.set(event.turn, [...(this.#failing.get(event.turn) ?? []), event.id]);
     this.#change<Tool>(event.turn, `tool/${event.id}`, (tool) => ({
       ...tool, end, files: event.files?.length ? event.files : tool.files,
     }));
+  }
+
+  /** Its turn was cancelled: what ran then, or ended badly as the last that was heard, was stopped and did not fail. */
+  #stop(turn: string): void {
+    const failing = new Set(this.#failing.get(turn));
+    for (const [index, entry] of this.entries.entries()) {
+      if (entry.kind !== "tool" || entry.turn !== turn || (entry.end !== null && !failing.has(entry.id))) continue;
+      this.entries[index] = { ...entry, end: { ...(entry.end ?? NO_END), stopped: true } };
+    }
   }
 
   /** The plan is told whole each time: one entry a turn, which changes. */
@@ -221,9 +239,8 @@ export class Book {
 
   #push(place: string, event: JournalEvent, entry: Unplaced): void {
     if (place) this.#places.set(`${event.turn}/${place}`, this.entries.length);
-    const placed = { seq: event.seq, at: event.at, turn: event.turn, quiet: event.quiet ?? false };
     const key = `${event.seq}${entry.kind === "prompt" ? "p" : ""}`; // a prompt shares its number with what came first
-    this.entries.push({ ...placed, key, ...entry });
+    this.entries.push({ ...placed(event), key, ...entry });
   }
 
   #change<T extends Entry>(turn: string, place: string, change: (entry: T) => T): void {
@@ -239,6 +256,24 @@ export class Book {
   #progressOf(turn: string): Progress {
     return this.progress.get(turn) ?? { steps: [], usage: null, cost: null, tools: 0 };
   }
+}
+
+/** An ask that nobody has answered yet. */
+export function askOf(event: JournalEvent & { kind: "asked" }): Ask {
+  return {
+    ...placed(event), key: `${event.seq}`, kind: "ask", id: event.id, tool: event.tool, category: event.category || event.tool,
+    title: event.title ?? "", input: event.input, diff: event.diff ?? "", files: event.files ?? [], options: event.options ?? [],
+    reason: event.reason ?? "", expires: event.expires_at ?? null, answer: null,
+  };
+}
+
+function placed({ seq, at, turn, quiet = false }: JournalEvent): Omit<Placed, "key"> {
+  return { seq, at, turn, quiet };
+}
+
+function forwardedText(event: JournalEvent & { kind: "forwarded" }): string {
+  const status = event.status ? ` (${event.status})` : "";
+  return event.ok ? `The result was forwarded to ${event.to}${status}` : `Not forwarded to ${event.to}: ${event.answer ?? ""}`;
 }
 
 function rawLine(event: JournalEvent): string {

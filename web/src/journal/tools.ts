@@ -1,26 +1,36 @@
-// A tool call in a person's words: verb, target, what came of it. Agents name their tools differently. Pure.
+// A tool call in a person's words: verb, target, what came of it. Pure.
 
 import { addedDiff, parseDiff, replacedDiff, type FileDiff } from "../lib/diff";
 import { plural } from "../lib/format";
 import type { IconName } from "../lib/icons";
-import type { Ask, Tool } from "./book";
+import type { Ask, Entry, Tool } from "./book";
 
 interface Sort {
   verb: string;
   icon: IconName;
-  is: RegExp;
+  action: string; // what somebody who asks for it wants to do
 }
 
-const SORTS: Sort[] = [
-  { verb: "Run", icon: "run", is: /^(bash|shell|sh|exec|command|command_execution|local_shell.*|run|run_.*command|run_in_terminal|terminal)$/ },
-  { verb: "Read", icon: "file", is: /^(read|read_.*|view|cat|open|open_file|notebookread)$/ },
-  { verb: "Edit", icon: "edit", is: /^(edit|edit_.*|multiedit|replace|str_replace.*|apply_patch|patch|file_change|notebookedit|update)$/ },
-  { verb: "Write", icon: "edit", is: /^(write|write_.*|create|create_.*)$/ },
-  { verb: "Delete", icon: "trash", is: /^(delete|delete_.*|remove|rm)$/ },
-  { verb: "Search", icon: "find", is: /^(grep|glob|search|search_.*|find|find_.*|ls|list|list_.*|codebase_search|ripgrep|toolsearch)$/ },
-  { verb: "Fetch", icon: "globe", is: /^(webfetch|web_fetch|fetch|websearch|web_search|google_web_search|open_url)$/ },
-  { verb: "Agent", icon: "agent", is: /^(task|agent|subagent|spawn_agent|collab.*)$/ },
-];
+/** By ostler's words for tools, which events carry as `category`. */
+const SORTS: Record<string, Sort> = {
+  shell: { verb: "Run", icon: "run", action: "run a command" },
+  read: { verb: "Read", icon: "file", action: "read a file" },
+  edit: { verb: "Edit", icon: "edit", action: "edit a file" },
+  write: { verb: "Write", icon: "edit", action: "write a file" },
+  search: { verb: "Search", icon: "find", action: "search" },
+  web: { verb: "Fetch", icon: "globe", action: "use the network" },
+  mcp: { verb: "", icon: "gear", action: "use an MCP tool" },
+  plan: { verb: "Plan", icon: "gear", action: "follow a plan" },
+  agent: { verb: "Agent", icon: "agent", action: "start an agent" },
+};
+const OTHER = "use a tool"; // whose own name stands beside it
+
+/** ostler's words that this page has words of its own for. */
+export const KNOWN_TOOLS = Object.keys(SORTS);
+
+const COMMANDS = ["command", "cmd"];
+const TEXTS = ["content", "file_text", "fileText", "old_string", "new_string", "old_str", "new_str", "patch"];
+const SUBJECTS = ["file_path", "path", "pattern", "query", "url"];
 
 export interface Shown {
   verb: string;
@@ -32,11 +42,11 @@ export interface Shown {
 }
 
 export function shown(tool: Tool, folder: string): Shown {
-  const sort = SORTS.find(({ is }) => is.test(plainName(tool.name)));
+  const sort = SORTS[tool.category];
   const diffs = diffsOf(tool, sort?.verb, folder);
   const isNew = sort?.verb === "Write" && (tool.files[0]?.change === "add" || diffs[0]?.change === "add");
   return {
-    verb: isNew ? "New" : (sort?.verb ?? tool.name),
+    verb: isNew ? "New" : sort?.verb || tool.name,
     icon: sort?.icon ?? "gear",
     target: within(targetOf(tool), folder),
     command: sort?.verb === "Run" ? commandOf(tool) : "",
@@ -45,44 +55,66 @@ export function shown(tool: Tool, folder: string): Shown {
   };
 }
 
-const WISHES: Record<string, string> = {
-  Run: "run a command", Read: "read a file", Edit: "edit a file", Write: "write a file", Delete: "delete a file",
-  Search: "search", Fetch: "use the network", Agent: "start an agent",
-};
-
-export interface Wish extends Shown {
-  wish: string; // "run a command"
+export interface AskDescription extends Shown {
+  action: string; // "run a command"
+  what: string; // what it is about, in full, where that is no command and no diff
   rest: string | null; // of the input, what is not shown otherwise
 }
 
-/** What an agent asks for, in full. */
-export function wished(ask: Ask, folder: string): Wish {
-  const end = ask.diff ? { ok: true, output: "", diff: ask.diff, exit_code: null, duration_ms: null, denied: false } : null;
+/** What an agent asks for, in full, and each part of it once. */
+export function describeAsk(ask: Ask, folder: string): AskDescription {
+  const end = ask.diff ? { ok: true, output: "", diff: ask.diff, exit_code: null, duration_ms: null, denied: false, stopped: false } : null;
   const tool: Tool = { ...ask, kind: "tool", name: ask.tool, depth: 0, end, terminals: [] };
   const has = shown(tool, folder);
-  const verb = SORTS.find(({ is }) => is.test(plainName(ask.tool)))?.verb ?? "";
-  const paths = new Set(has.diffs.map((diff) => diff.path)); // stand above their diffs
-  const rest = (otherInput(tool, has) ?? "").split("\n").filter((line) => !paths.has(within(line.replace(/^(file_)?path: /, ""), folder)));
-  return { ...has, wish: WISHES[verb] ?? `use ${ask.tool}`, rest: rest.join("\n") || null };
+  const fields = fieldsOf(ask.input);
+  const paths = has.diffs.map((diff) => diff.path); // stand above their diffs
+  const about = has.command || paths.length > 0 ? null : subject(ask, fields);
+  const told = (name: string, value: string) =>
+    name === about?.field || paths.includes(within(value, folder)) || (COMMANDS.includes(name) ? field(ask.input, name) === has.command : shownFields(has).has(name));
+  const rest = fields.filter(([name, value]) => !told(name, value));
+  return {
+    ...has,
+    action: SORTS[ask.category]?.action ?? OTHER,
+    what: within(about?.text ?? "", folder),
+    rest: rest.map(([name, value]) => (name ? `${name}: ${value}` : value)).join("\n") || null,
+  };
+}
+
+/** What is asked about: the field that the title was made of, uncut; a title of the agent's own; the usual fields. */
+function subject(ask: Ask, fields: [string, string][]): { text: string; field?: string } | null {
+  const title = ask.title.replace(/…$/, "");
+  const found = title ? fields.find(([, value]) => value.trim().startsWith(title)) : fields.find(([name]) => SUBJECTS.includes(name));
+  if (found) return { field: found[0], text: found[1] };
+  return ask.title ? { text: ask.title } : null;
+}
+
+/** The fields of an input as text; an input that has none is one without a name. */
+function fieldsOf(input: unknown): [string, string][] {
+  if (input === null || input === undefined || input === "") return [];
+  if (typeof input !== "object" || Array.isArray(input)) return [["", asText(input)]];
+  return Object.entries(input).flatMap(([name, value]) => (value === null || value === "" ? [] : [[name, asText(value)] as [string, string]]));
+}
+
+function asText(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value, null, typeof value === "object" ? 2 : 0);
+}
+
+/** Fields of an input that stand in its command or its diffs. */
+function shownFields(has: Shown): Set<string> {
+  const told = has.command ? COMMANDS : [];
+  return new Set(has.diffs.length > 0 ? [...told, ...TEXTS] : told);
 }
 
 /** The input without what is shown in another way: null where nothing is left to tell. */
 export function otherInput(tool: Tool, has: Shown): string | null {
   if (tool.input === null || tool.input === undefined) return null;
   if (typeof tool.input !== "object" || Array.isArray(tool.input)) return JSON.stringify(tool.input, null, 2);
-  const told = new Set<string>(has.command ? ["command", "cmd"] : []);
-  if (has.diffs.length > 0)
-    for (const name of ["content", "file_text", "fileText", "old_string", "new_string", "old_str", "new_str", "patch"])
-      told.add(name);
+  const told = shownFields(has);
   const rest = Object.entries(tool.input).filter(
     ([name, value]) => !told.has(name) && String(value) !== tool.title && value !== null && value !== "",
   );
   if (rest.length === 0) return null;
   return rest.map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`).join("\n");
-}
-
-function plainName(name: string): string {
-  return name.toLowerCase().replace(/^.*(__|\.)/, "").replace(/(_tool|tool)$/, "").replace(/-/g, "_");
 }
 
 function field(input: unknown, ...names: string[]): string {
@@ -122,10 +154,28 @@ function diffsOf(tool: Tool, verb: string | undefined, folder: string): FileDiff
 
 function factsOf(tool: Tool, verb: string | undefined): string {
   if (!tool.end) return "";
+  if (tool.end.stopped) return "stopped";
   if (tool.end.denied) return "refused";
   if (tool.end.exit_code !== null) return `exit ${tool.end.exit_code}`;
   if ((verb === "Read" || verb === "Search") && tool.end.ok && tool.end.output) return plural(lineCount(tool.end.output), "line");
   return "";
+}
+
+/** The asks that stop a tool's clock: those about it, and those that are about no tool in particular. */
+export function pausesOf(tool: Tool, entries: Entry[]): Ask[] {
+  const ofTurn = entries.filter((entry) => entry.turn === tool.turn);
+  const others = new Set(ofTurn.filter((entry) => entry.kind === "tool" && entry.id !== tool.id).map((entry) => (entry as Tool).id));
+  return ofTurn.filter((entry): entry is Ask => entry.kind === "ask" && !others.has(entry.id));
+}
+
+/** How long a tool has been at work, in seconds: without the time in which an ask was open. */
+export function secondsAtWork(since: number, asks: Ask[], now: number): number {
+  let worked = 0;
+  for (const ask of asks) {
+    worked += Math.max(0, ask.at - since);
+    since = Math.max(since, ask.answer?.at ?? now);
+  }
+  return worked + Math.max(0, now - since);
 }
 
 export function lineCount(text: string): number {

@@ -17,7 +17,13 @@ export function focusNext(): boolean {
   const shown = cards();
   const at = shown.findIndex((card) => card.contains(document.activeElement));
   const next = shown[at + 1];
-  next?.focus();
-  next?.scrollIntoView({ block: "nearest" });
+  if (next) focusCard(next);
   return next !== undefined;
+}
+
+/** Shows a card from its head, and focuses it. */
+export function focusCard(card: HTMLElement): void {
+  card.focus({ preventScroll: true });
+  const room = card.closest(".journal")?.clientHeight ?? innerHeight;
+  card.scrollIntoView({ block: card.offsetHeight > room ? "start" : "nearest" });
 }

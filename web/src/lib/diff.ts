@@ -17,6 +17,12 @@ export interface FileDiff {
   removed: number;
 }
 
+export const MANY = 400; // lines that are shown of a diff before somebody asks for all of them
+
+export function lineTotal(file: FileDiff): number {
+  return file.hunks.reduce((sum, hunk) => sum + hunk.lines.length, 0);
+}
+
 /** The files of a unified diff. What is no diff comes back as no files. */
 export function parseDiff(text: string): FileDiff[] {
   const files: FileDiff[] = [];

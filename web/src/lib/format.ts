@@ -62,9 +62,9 @@ export function usageParts(usage: Usage | null | undefined): [string, string][] 
 export function usageTitle(usage: Usage | null | undefined): string {
   const names: [keyof Usage, string][] = [
     ["input_tokens", "input"],
-    ["cached_tokens", "of it cached"],
+    ["cached_tokens", "of which cached"],
     ["output_tokens", "output"],
-    ["reasoning_tokens", "of it reasoning"],
+    ["reasoning_tokens", "of which reasoning"],
   ];
   const known = names.filter(([key]) => usage?.[key] != null);
   return known.map(([key, name]) => `${name} ${whole(usage?.[key] ?? 0)}`).join(", ");

@@ -9,6 +9,18 @@ export function keep(key: string, value: string | null): void {
   }
 }
 
+/** Forgets everything whose key begins so, or only what is not wanted any more. */
+export function forget(prefix: string, unwanted: (key: string) => boolean = () => true): void {
+  try {
+    for (const name of Object.keys(localStorage)) {
+      const key = name.slice("ostler.".length);
+      if (name.startsWith(`ostler.${prefix}`) && unwanted(key)) keep(key, null);
+    }
+  } catch {
+    // nothing was remembered
+  }
+}
+
 export function kept(key: string): string | null {
   try {
     return localStorage.getItem(`ostler.${key}`);

@@ -11,6 +11,11 @@ const marked = new Marked({
   renderer: {
     // "Use the <Button> component": an agent that writes a tag most often means the tag.
     html: ({ text }) => escaped(text).replace(PLAIN, "<$1>"),
+    // The title of the session stands above the headings of a text.
+    heading({ tokens, depth }) {
+      const level = Math.min(6, depth + 1);
+      return `<h${level}>${this.parser.parseInline(tokens)}</h${level}>`;
+    },
     // An image would be a request to another origin: its text and address are shown instead.
     image: ({ text, href }) => `<code>[image${text ? `: ${escaped(text)}` : ""} ${escaped(href)}]</code>`,
   },
@@ -27,6 +32,8 @@ purify.addHook("afterSanitizeAttributes", (node) => {
   if (node.tagName === "INPUT" && node.getAttribute("type") !== "checkbox") node.remove();
 });
 
+const LONG_CELL = 30; // characters from which a table's cell is a text, which wraps, and not a value
+
 export function markdown(text: string): string {
   let html: string;
   try {
@@ -34,13 +41,38 @@ export function markdown(text: string): string {
   } catch {
     html = `<pre>${escaped(text)}</pre>`; // e.g. nested too deep for the parser
   }
-  return purify.sanitize(html, {
+  const shown = document.createElement("div");
+  shown.append(purify.sanitize(html, {
+    RETURN_DOM_FRAGMENT: true,
     ALLOWED_TAGS: TAGS,
     ALLOWED_ATTR: ["href", "title", "start", "type", "checked", "disabled", "align", "colspan", "rowspan"],
     ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i,
-    ADD_URI_SAFE_ATTR: ["type", "start", "colspan", "rowspan"], // no addresses
+    ADD_URI_SAFE_ATTR: ["type", "start", "align", "colspan", "rowspan"], // no addresses
     ALLOW_DATA_ATTR: false,
-  });
+  }));
+  arrange(shown);
+  return shown.innerHTML;
+}
+
+/** Each block has the direction of its own text; what may be wider than the page scrolls by itself, also by keys. */
+function arrange(shown: HTMLElement): void {
+  for (const block of shown.children) block.setAttribute("dir", block.tagName === "PRE" ? "ltr" : "auto");
+  for (const box of shown.querySelectorAll("input")) box.setAttribute("aria-label", box.checked ? "done" : "to do");
+  for (const code of shown.querySelectorAll("pre")) reachable(code, "Code");
+  for (const table of shown.querySelectorAll("table")) {
+    const box = document.createElement("div");
+    box.className = "wide";
+    reachable(box, "Table");
+    table.replaceWith(box);
+    box.append(table);
+    for (const cell of table.querySelectorAll("td")) if ((cell.textContent ?? "").length > LONG_CELL) cell.classList.add("long");
+  }
+}
+
+function reachable(box: HTMLElement, label: string): void {
+  box.tabIndex = 0;
+  box.setAttribute("role", "group");
+  box.setAttribute("aria-label", label);
 }
 
 function safeLink(link: HTMLAnchorElement): void {

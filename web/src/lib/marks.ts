@@ -1,7 +1,7 @@
 // Which shape and which word stand for what a session or a turn is in. Pure.
 
 import type { Mark } from "./icons";
-import type { Outcome, SessionView, TurnView } from "../words";
+import type { AskView, Outcome, SessionView, TurnView } from "../words";
 
 export interface Standing {
   mark: Mark;
@@ -59,3 +59,8 @@ export function titleOf(session: SessionView): string {
 }
 
 export const active = (session: SessionView): boolean => ["asking", "busy", "queued"].includes(session.state);
+
+/** An ask in one line: its command, or else the tool by its own name, and what it is about. */
+export function askLine({ tool, category, title }: AskView): string {
+  return category === "shell" || title === tool ? title : `${tool}: ${title}`;
+}

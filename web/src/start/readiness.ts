@@ -16,16 +16,16 @@ export function readiness(report: AgentReport, only: string | null): Readiness {
   if (only && report.name !== only) return { ready: true, mark: "done", word: "scripted", say: `played by ${only}`, code: "" };
   if (!report.installed) return { ready: false, mark: "idle", word: "not installed", say: "", code: report.install };
   if (report.login === "no") {
-    const say = `Log in first: run ${report.name} once`;
-    return { ready: false, mark: "limited", word: "log in", say, code: "" };
+    return { ready: false, mark: "limited", word: "log in", say: "Log in first:", code: report.login_command };
   }
-  if (report.problem) return { ready: true, mark: "limited", word: "look", say: report.problem, code: "" };
-  return { ready: true, mark: "done", word: report.login === "yes" ? "ready" : "installed", say, code: "" };
+  if (report.problem) return { ready: true, mark: "limited", word: "check", say: report.problem, code: "" };
+  if (report.login !== "yes") return { ready: true, mark: "idle", word: "installed", say: `login unknown; ${say}`, code: "" };
+  return { ready: true, mark: "done", word: "ready", say, code: "" };
 }
 
 /** "resume, fork, schema": what is False or "no" is left out. */
 function able(report: AgentReport): string {
-  if (report.name === "script") return "costs nothing; try things with it";
+  if (report.built_in) return "costs nothing; try things with it";
   const found = Object.entries(report.abilities).filter(([, value]) => value !== false && value !== "no" && value);
   return found.map(([name]) => name.replaceAll("_", " ")).join(", ");
 }

@@ -20,7 +20,7 @@ export function terminalKeys(view: () => View | undefined): Key[] {
     { keys: "ctrl+shift+>", says: "Leave the terminal", group, everywhere: true, unlisted: true, run: leave }, // the same key where shift makes it one
     { keys: "ctrl+shift+f", says: "Search in the terminal", group, everywhere: true, when: shown, run: find },
     { keys: "mod+f", says: "Search in the terminal", group, everywhere: true, unlisted: true, when: () => mac && typesHere(), run: find },
-    { keys: "g a", says: "Terminals for screen readers: on, off", group, run: () => readAloud(!readsAloud()) },
+    { keys: "g a", says: "Turn screen-reader support for terminals on or off", group, run: () => readAloud(!readsAloud()) },
   ];
 }
 

@@ -5,14 +5,19 @@ import type { Exit, TerminalRow } from "../words";
 
 const SIGNALS: Record<number, string> = { 1: "hung up", 2: "interrupted", 6: "aborted", 9: "killed", 11: "crashed", 13: "broken pipe", 15: "ended" };
 
+const MEANT = [1, 2, 9, 15]; // signals by which somebody ends a program
+
 export function ending(exit: Exit | null): { words: string; ok: boolean; mark: Mark } {
+  // A shell, and many a program, tells by 128 and the signal's number what ended it.
+  const told = (exit?.code ?? 0) - 128;
+  if (MEANT.includes(told)) return { words: `${SIGNALS[told]}, exit ${exit?.code}`, ok: true, mark: "cancelled" };
   if (exit?.signal != null) {
-    const meant = [1, 2, 9, 15].includes(exit.signal);
+    const meant = MEANT.includes(exit.signal);
     const words = `${SIGNALS[exit.signal] ?? "ended"} by signal ${exit.signal}`;
     return { words, ok: meant, mark: meant ? "cancelled" : "failed" };
   }
   if (exit?.code != null) return { words: `exit ${exit.code}`, ok: exit.code === 0, mark: exit.code === 0 ? "done" : "failed" };
-  return { words: "nobody saw how", ok: true, mark: "unproven" };
+  return { words: "exit status unknown", ok: true, mark: "unproven" };
 }
 
 /** A terminal's state as a shape. `busy`: output came just now. */

@@ -9,7 +9,7 @@ export const IDLE_LIMITS = [0, 1, 3]; // seconds a pause may last while playing;
 const CHUNK = 500_000; // characters given to the screen at once
 
 /** Terminals whose recording is to play as soon as they are shown. */
-export const wished = new Set<string>();
+export const toReplay = new Set<string>();
 
 export class Replay implements Source {
   at = $state(0); // seconds since the start
@@ -84,14 +84,14 @@ export class Replay implements Source {
     this.#frame = requestAnimationFrame((then) => this.#tick(then));
   }
 
-  /** Jumps over a pause that is longer than wished for. */
+  /** Jumps over a pause that is longer than it may last. */
   #skipped(at: number): number {
     const next = this.cast?.events[this.#next];
     if (!next || this.idleLimit === 0 || next.at - at <= this.idleLimit) return at;
     return next.at - this.idleLimit;
   }
 
-  /** Brings the screen to `at`. While it is under way, only the last wish counts. */
+  /** Brings the screen to `at`. While it is under way, only the last request counts. */
   async #draw(): Promise<void> {
     if (this.#drawing) return;
     this.#drawing = true;

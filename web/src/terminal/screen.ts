@@ -11,10 +11,11 @@ import { leaveAnswersToServer } from "./answers";
 import { Drawing } from "./drawing";
 import { rowHeight } from "./look.svelte";
 import { palette } from "./palette";
+import { extent, textLook, type Grain, type Letter, type TextLook } from "./text_size";
 import { Typing, type Keyboard } from "./typing";
 import { countAsServer } from "./widths";
 
-export interface ScreenWishes {
+export interface ScreenCallbacks {
   /** Who is typed to; null while somebody else has the keyboard, or nobody can type here. */
   keyboard: () => Keyboard | null;
   /** A key that would go nowhere, since the keyboard is not ours. Who took it for that key says where to. */
@@ -26,7 +27,7 @@ export interface ScreenWishes {
 }
 
 const SMALLEST_TEXT = 7; // pixels, when a screen that is not ours is made to fit
-const TIGHT_ROW = 1.2; // of the text's size: rows move together before the text shrinks
+const TIGHT_ROW = 1.2; // of the text's size
 const SCROLLBAR = 6;
 const [MIN_COLS, MIN_ROWS, MAX_COLS, MAX_ROWS] = [20, 5, 1000, 500]; // as the server has them
 
@@ -39,32 +40,21 @@ export class Screen {
   #webgl: WebglAddon | null = null;
   /** The way of drawing is another one. */
   changed = () => {};
+  #accelerated = false;
   #refused = false; // WebGL was tried, and is no good here
+  #arrange = () => {}; // the text as it was last asked for
   #host: HTMLElement;
   #made: IDisposable[] = [];
 
-  constructor(host: HTMLElement, wishes: ScreenWishes) {
+  constructor(host: HTMLElement, callbacks: ScreenCallbacks) {
     this.#host = host;
-    this.term = new Terminal({ ...OPTIONS, theme: palette(), fontFamily: monospace(), linkHandler: linkHandler(wishes) });
-    this.drawing = new Drawing(this.term, wishes.resized);
+    this.term = new Terminal({ ...OPTIONS, theme: palette(), fontFamily: monospace(), linkHandler: linkHandler(callbacks) });
+    this.drawing = new Drawing(this.term, callbacks.resized);
     this.#made.push(leaveAnswersToServer(this.term));
-    this.#load(wishes);
+    this.#load(callbacks);
     this.term.open(host);
     showCursor(this.term);
-    this.typing = new Typing(this.term, wishes);
-  }
-
-  /** Text size and rows for it; a reader's wish, or what makes a screen fit. */
-  setText(size: number, row = rowHeight(size)): void {
-    const options = this.term.options;
-    const { height, width } = measured(size);
-    const lineHeight = Math.max(1, row / height);
-    if (options.fontSize === size && options.lineHeight === lineHeight) return;
-    options.fontSize = size;
-    options.lineHeight = lineHeight;
-    // WebGL's cells have whole pixels, rounded down: letters would stand too close
-    const dots = width * (window.devicePixelRatio || 1);
-    options.letterSpacing = this.#webgl && dots % 1 >= 0.5 ? 1 : 0;
+    this.typing = new Typing(this.term, callbacks);
   }
 
   set aloud(on: boolean) {
@@ -81,41 +71,28 @@ export class Screen {
 
   /** Makes a screen whose size is not ours to change fit: smaller text, and what still sticks out can be panned to. */
   shrink(size: number): void {
-    const { clientWidth: width, clientHeight: height } = this.#host;
-    if (width < 40 || height < 20) return;
-    for (let text = size; text >= SMALLEST_TEXT; text -= 0.5) {
-      const row = clamp(Math.floor(height / this.term.rows), Math.ceil(text * TIGHT_ROW), rowHeight(text));
-      this.setText(text, row);
-      const { width: wide, height: high } = this.#extent();
-      if (wide <= width && high <= height) break;
-    }
-    this.#pan();
+    this.#arrange = () => {
+      const { clientWidth: width, clientHeight: height } = this.#host;
+      if (width >= 40 && height >= 20) this.#setText(this.#fitting(size, width, height));
+    };
+    this.#arrange();
   }
 
   /** The text at the reader's size, the room filled. */
   fill(size: number): void {
-    this.setText(size);
-    this.#pan();
+    this.#arrange = () => this.#setText(textLook(size, rowHeight(size), measured(size), this.#grain()));
+    this.#arrange();
   }
 
   /** Draws by the graphics card where there is one; a page has few such contexts, so only what is seen. */
   accelerate(on: boolean): void {
-    if (on === (this.#webgl !== null) || (on && this.#refused)) return;
-    if (!on) {
-      this.#webgl?.dispose();
-      this.#webgl = null;
-    } else {
-      try {
-        const webgl = new WebglAddon();
-        webgl.onContextLoss(() => this.#withoutWebgl());
-        this.term.loadAddon(webgl);
-        this.#webgl = webgl;
-        requestAnimationFrame(() => requestAnimationFrame(() => this.#check()));
-      } catch {
-        this.#webgl = null; // no WebGL: the DOM renderer stays
-      }
-    }
-    this.term.options.lineHeight = 1; // the two renderers round differently: whoever arranges the text does it anew
+    if (on === this.#accelerated || (on && this.#refused)) return;
+    this.#accelerated = on;
+    // The card's cells are others. The text is arranged for them before glyphs are drawn, or they would be drawn twice
+    if (on) this.#arrange();
+    if (on) this.#loadWebgl();
+    else this.#dropWebgl();
+    this.#pan();
   }
 
   get renderer(): "webgl" | "dom" {
@@ -135,13 +112,32 @@ export class Screen {
     this.term.dispose();
   }
 
-  #load(wishes: ScreenWishes): void {
+  #load(callbacks: ScreenCallbacks): void {
     const { term } = this;
-    const hover = (_: MouseEvent, address: string) => wishes.pointed(address);
+    const hover = (_: MouseEvent, address: string) => callbacks.pointed(address);
     countAsServer(term);
     term.loadAddon(this.#fit);
     term.loadAddon(this.search);
-    term.loadAddon(new WebLinksAddon(follow, { hover, leave: () => wishes.pointed(null) }));
+    term.loadAddon(new WebLinksAddon(follow, { hover, leave: () => callbacks.pointed(null) }));
+  }
+
+  #loadWebgl(): void {
+    try {
+      const webgl = new WebglAddon();
+      webgl.onContextLoss(() => this.#withoutWebgl());
+      this.term.loadAddon(webgl);
+      this.#webgl = webgl;
+      requestAnimationFrame(() => requestAnimationFrame(() => this.#check()));
+    } catch {
+      this.#accelerated = false; // no WebGL: the DOM renderer stays
+      this.#dropWebgl();
+    }
+  }
+
+  #dropWebgl(): void {
+    this.#webgl?.dispose();
+    this.#webgl = null;
+    this.#arrange();
   }
 
   /** A browser that pretends to be another device may draw at the wrong scale: then without the graphics card. */
@@ -157,6 +153,31 @@ export class Screen {
     this.#refused = true;
     this.accelerate(false);
     this.changed();
+  }
+
+  /** The largest text up to this size whose cells all have room; rows move together before it shrinks. */
+  #fitting(size: number, width: number, height: number): TextLook {
+    const { cols, rows } = this.term;
+    const grain = this.#grain();
+    for (let text = size; ; text -= 0.5) {
+      const row = clamp(Math.floor(height / rows), Math.ceil(text * TIGHT_ROW), rowHeight(text));
+      const look = textLook(text, row, measured(text), grain);
+      const cells = extent(look, measured(text), cols, rows, grain);
+      if ((cells.width <= width && cells.height <= height) || text <= SMALLEST_TEXT) return look;
+    }
+  }
+
+  #grain(): Grain {
+    return { ratio: window.devicePixelRatio || 1, whole: this.#accelerated };
+  }
+
+  #setText(look: TextLook): void {
+    const { options } = this.term;
+    // Only what is another: xterm draws its glyphs anew for each of them
+    if (options.fontSize !== look.fontSize) options.fontSize = look.fontSize;
+    if (options.lineHeight !== look.lineHeight) options.lineHeight = look.lineHeight;
+    if (options.letterSpacing !== look.letterSpacing) options.letterSpacing = look.letterSpacing;
+    this.#pan();
   }
 
   /** Pixels of all cells. */
@@ -200,11 +221,11 @@ function follow(event: MouseEvent, address: string): void {
   window.open(address, "_blank", "noopener,noreferrer");
 }
 
-function linkHandler(wishes: ScreenWishes) {
+function linkHandler(callbacks: ScreenCallbacks) {
   return {
     activate: follow,
-    hover: (_: MouseEvent, address: string) => wishes.pointed(address),
-    leave: () => wishes.pointed(null),
+    hover: (_: MouseEvent, address: string) => callbacks.pointed(address),
+    leave: () => callbacks.pointed(null),
     allowNonHttpProtocols: false,
   };
 }
@@ -221,10 +242,10 @@ export function monospace(): string {
   return (font ||= getComputedStyle(document.documentElement).getPropertyValue("--font-mono").trim() || "monospace");
 }
 
-const letters = new Map<number, { width: number; height: number }>();
+const letters = new Map<number, Letter>();
 
-/** A letter of this size: xterm's line height is a multiple of the font's own, which differs between fonts. */
-function measured(size: number): { width: number; height: number } {
+/** A letter of this size. */
+function measured(size: number): Letter {
   const known = letters.get(size);
   if (known) return known;
   const pen = document.createElement("canvas").getContext("2d");

@@ -40,7 +40,6 @@ export interface Seen {
   readonly title: string;
   readonly cwd: string;
   readonly progress: Progress | null;
-  readonly bells: number;
   readonly cols: number;
   readonly rows: number;
   readonly ended: boolean;
@@ -62,7 +61,6 @@ export const NOTHING: Seen = {
   title: "",
   cwd: "",
   progress: null,
-  bells: 0,
   cols: 80,
   rows: 24,
   ended: false,

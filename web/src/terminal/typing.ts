@@ -15,7 +15,7 @@ export interface Keyboard {
   raw(binary: string): void;
 }
 
-interface Wishes {
+interface TypingCallbacks {
   keyboard: () => Keyboard | null;
   wanted: (event: KeyboardEvent) => Keyboard | null;
 }
@@ -31,18 +31,18 @@ export class Typing {
   /** Enter is about to be sent. */
   entered: () => void = () => {};
   #term: Terminal;
-  #wishes: Wishes;
+  #callbacks: TypingCallbacks;
   #down = new Map<string, string>(); // code → name of keys that were sent and not let go yet
   #mouse = new Set<number>(); // what the program asked for
   #made: IDisposable[] = [];
   #stop = new AbortController();
 
-  constructor(term: Terminal, wishes: Wishes) {
+  constructor(term: Terminal, callbacks: TypingCallbacks) {
     this.#term = term;
-    this.#wishes = wishes;
+    this.#callbacks = callbacks;
     term.attachCustomKeyEventHandler((event) => this.#heard(event));
     this.#made.push(term.onData((data) => this.#data(data)));
-    this.#made.push(term.onBinary((data) => wishes.keyboard()?.raw(data)));
+    this.#made.push(term.onBinary((data) => callbacks.keyboard()?.raw(data)));
     this.#watchMouse();
     const options = { capture: true, signal: this.#stop.signal };
     term.element?.addEventListener("paste", (event) => this.#pasted(event), options);
@@ -57,7 +57,7 @@ export class Typing {
 
   /** The keyboard came or went: the mouse belongs to the program only while it is ours. */
   refreshMouse(): void {
-    const ours = this.#wishes.keyboard() !== null;
+    const ours = this.#callbacks.keyboard() !== null;
     for (const mode of this.#mouse) this.#term.write(`\x1b[?${OWN};${mode}${ours ? "h" : "l"}`);
   }
 
@@ -78,14 +78,14 @@ export class Typing {
 
   /** False: xterm has nothing to do with this key. */
   #heard(event: KeyboardEvent): boolean {
-    if (composes(event)) return this.#wishes.keyboard() !== null;
+    if (composes(event)) return this.#callbacks.keyboard() !== null;
     if (event.type === "keypress") return false;
     if (event.type === "keyup") return this.#released(event);
     if (this.#ours(event)) return false;
     if (mac && event.metaKey) return false; // the browser's, and the page's
     const key = keyOf(event);
     if (key === null) return false;
-    const keyboard = this.#wishes.keyboard() ?? (this.#reads(event) || !types(key) ? null : this.#wishes.wanted(event));
+    const keyboard = this.#callbacks.keyboard() ?? (this.#reads(event) || !types(key) ? null : this.#callbacks.wanted(event));
     if (!keyboard) return false;
     event.preventDefault();
     this.#down.set(event.code, key.name);
@@ -93,7 +93,7 @@ export class Typing {
     return false;
   }
 
-  #send(key: KeyPress, keyboard = this.#wishes.keyboard()): void {
+  #send(key: KeyPress, keyboard = this.#callbacks.keyboard()): void {
     if (!keyboard) return;
     if (key.name === "Enter") this.entered();
     const mods = [...new Set([...(key.mods ?? []), ...this.sticky])];
@@ -105,13 +105,13 @@ export class Typing {
   #released(event: KeyboardEvent): boolean {
     if (!this.#down.delete(event.code)) return false;
     const key = keyOf(event);
-    if (key) this.#wishes.keyboard()?.key(key);
+    if (key) this.#callbacks.keyboard()?.key(key);
     return false;
   }
 
   /** A key that is down when the focus goes is let go: nobody else will tell. */
   #letGo(): void {
-    for (const name of this.#down.values()) this.#wishes.keyboard()?.key({ name, event: "release" });
+    for (const name of this.#down.values()) this.#callbacks.keyboard()?.key({ name, event: "release" });
     this.#down.clear();
   }
 
@@ -121,7 +121,7 @@ export class Typing {
     const letter = event.key.toLowerCase();
     if (!command || event.altKey) return false;
     if (letter === "v" && (mac || event.shiftKey)) return true; // the browser pastes: see #pasted
-    const copies = letter === "c" && (mac || event.shiftKey || (!this.#wishes.keyboard() && this.#term.hasSelection()));
+    const copies = letter === "c" && (mac || event.shiftKey || (!this.#callbacks.keyboard() && this.#term.hasSelection()));
     const step = SIZES[event.key];
     if (copies) this.copy();
     else if (step !== undefined) enlarge(step);
@@ -149,7 +149,7 @@ export class Typing {
 
   /** From xterm: text of an input method or of a phone's keyboard; or a report, which begins with a control character. */
   #data(data: string): void {
-    const keyboard = this.#wishes.keyboard();
+    const keyboard = this.#callbacks.keyboard();
     if (!keyboard) return;
     if (data === "\x7f") return keyboard.key({ name: "Backspace" });
     if (data === "\r" || data === "\n") return keyboard.key({ name: "Enter" });
@@ -161,7 +161,7 @@ export class Typing {
   #pasted(event: ClipboardEvent): void {
     event.preventDefault();
     event.stopImmediatePropagation();
-    this.#wishes.keyboard()?.paste(event.clipboardData?.getData("text/plain") ?? "");
+    this.#callbacks.keyboard()?.paste(event.clipboardData?.getData("text/plain") ?? "");
   }
 
   #spend(): void {
@@ -177,7 +177,7 @@ export class Typing {
       if (params.includes(OWN)) return false;
       const found = MOUSE.filter((mode) => params.includes(mode));
       for (const mode of found) this.#mouse[on ? "add" : "delete"](mode);
-      if (found.length > 0 && !this.#wishes.keyboard()) this.refreshMouse();
+      if (found.length > 0 && !this.#callbacks.keyboard()) this.refreshMouse();
       return false;
     };
     const forget = () => {

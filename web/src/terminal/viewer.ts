@@ -4,14 +4,16 @@
 // at the last offset, and a frame that does not fit makes us ask for the whole screen anew.
 
 import { createSubscriber } from "svelte/reactivity";
-import { asProblem } from "../api";
+import { asProblem, loggedOut, Problem } from "../api";
 import { readOutput, type KeyPress, type Said, type Told } from "./protocol";
+import { whenHidden } from "../lib/visibility";
 import { NOBODY, NOTHING, type Seen, type Sink, type Source } from "./seen";
 
 const FIRST_WAIT = 400;
 const LONGEST_WAIT = 8_000;
 const ACK_EVERY = 16_000; // bytes; fewer are acknowledged after a pause
 const ACK_PAUSE = 80;
+const LOGGED_OUT = 4401; // the code of a connection whose login is over
 const PASTE_LIMIT = 500_000; // characters; a frame may have a million, and JSON escapes some
 
 export class Viewer implements Source {
@@ -31,6 +33,8 @@ export class Viewer implements Source {
   #acked = 0;
   #screen = 0; // how many snapshots came: what was written before one does not count after it
   #closed = false;
+  #asleep = false;
+  #takeAgain = false; // the keyboard was ours when we fell asleep
   #now: Seen = NOTHING;
   #tell = new Set<() => void>();
   #subscribe = createSubscriber((update) => {
@@ -49,11 +53,14 @@ export class Viewer implements Source {
     this.#sink = sink;
     this.#open();
     const again = () => document.hidden || this.retryNow();
-    const stop = new AbortController();
-    addEventListener("online", again, { signal: stop.signal });
-    document.addEventListener("visibilitychange", again, { signal: stop.signal });
+    addEventListener("online", again);
+    const unwatch = whenHidden(
+      () => this.#sleep(),
+      () => (this.#asleep ? this.#open() : this.retryNow()),
+    );
     return () => {
-      stop.abort();
+      removeEventListener("online", again);
+      unwatch();
       this.#close();
     };
   }
@@ -105,6 +112,7 @@ export class Viewer implements Source {
 
   #open(): void {
     if (this.#closed) return;
+    this.#asleep = false;
     this.#know({ link: { state: "connecting" } });
     const address = new URL(this.#path, location.href);
     address.protocol = address.protocol === "https:" ? "wss:" : "ws:";
@@ -120,8 +128,10 @@ export class Viewer implements Source {
       if (typeof data === "string") this.#hear(JSON.parse(data) as Told);
       else this.#output(data as ArrayBuffer);
     };
-    socket.onclose = () => {
-      if (socket === this.#socket) void this.#lost(greeted);
+    socket.onclose = ({ code }) => {
+      if (socket !== this.#socket) return;
+      if (code === LOGGED_OUT) this.#putOut();
+      else void this.#lost(greeted);
     };
     this.#socket = socket;
   }
@@ -140,7 +150,16 @@ export class Viewer implements Source {
         if (problem.status >= 400 && problem.status < 500 && !this.#closed) return this.#know({ link: { state: "refused", problem } });
       }
     }
-    if (!this.#closed) this.#later();
+    if (!this.#closed && !this.#asleep) this.#later();
+  }
+
+  /** The login is over: nothing is tried again, the page shows how to log in. */
+  #putOut(): void {
+    this.#socket = null;
+    clearTimeout(this.#ackTimer);
+    const problem = new Problem(401, "unauthenticated", "You are no longer logged in", "Open a new link: ostler link");
+    this.#know({ link: { state: "refused", problem } });
+    loggedOut.tell();
   }
 
   #later(): void {
@@ -151,11 +170,24 @@ export class Viewer implements Source {
 
   #close(): void {
     this.#closed = true;
+    this.#hangUp();
+    this.#sink = null;
+  }
+
+  /** Nobody looks: what the program says meanwhile is read when somebody does. */
+  #sleep(): void {
+    if (this.#now.link.state === "ended" || this.#now.link.state === "refused") return;
+    this.#asleep = true;
+    this.#takeAgain = this.#now.yours;
+    this.#hangUp();
+  }
+
+  #hangUp(): void {
     clearTimeout(this.#timer);
     clearTimeout(this.#ackTimer);
+    this.#ackTimer = undefined;
     this.#socket?.close(1000);
     this.#socket = null;
-    this.#sink = null;
   }
 
   #know(news: Partial<Seen>): void {
@@ -180,6 +212,8 @@ export class Viewer implements Source {
         return this.#learn(told);
       case "lease": {
         const { holder, yours, waiting = null, due = null } = told;
+        if (this.#takeAgain && holder === null) this.take();
+        this.#takeAgain = false;
         return this.#know({ lease: { holder, yours, waiting, due }, trouble: null });
       }
       case "exit":
@@ -204,12 +238,11 @@ export class Viewer implements Source {
     this.#know({ cols, rows, title, cwd, progress });
   }
 
-  #learn({ title, cwd, progress, bells = 0 }: Told & { kind: "facts" }): void {
+  #learn({ title, cwd, progress }: Told & { kind: "facts" }): void {
     this.#know({
       title: title ?? this.#now.title,
       cwd: cwd ?? this.#now.cwd,
       progress: progress === "none" ? null : (progress ?? this.#now.progress),
-      bells: this.#now.bells + bells,
     });
   }
 

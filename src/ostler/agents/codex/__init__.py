@@ -1,0 +1,1 @@
+"""codex: OpenAI's Codex CLI, one-shot (`codex exec`) and in dialogs (`codex app-server`)."""

@@ -1,0 +1,381 @@
+"""`ostler pipeline …`: check, run, list, show, report, approve, cancel, resume, fork."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from ostler.pipelines.model import NodeRow, Pipeline, RunRow
+    from ostler.pipelines.runs import Runs
+    from ostler.work import Ostler
+
+Result = TypeVar("Result")
+
+
+@click.group(short_help="Check, run and follow pipelines: graphs of turns and commands.")
+def pipeline() -> None:
+    """Run graphs of turns and commands that survive a crash.
+
+    \b
+      ostler pipeline check flow.toml
+      ostler pipeline run review
+      ostler pipeline run fix --input task="add a --json flag"
+      ostler pipeline show last
+    """
+
+
+@pipeline.command("check", short_help="Check a pipeline file.")
+@click.argument("what", metavar="FILE")
+def check(what: str) -> None:
+    """Check FILE, all of it: what is wrong is told with its line. FILE may be an example: review, fix, compare."""
+    from ostler.pipelines.load import load_pipeline
+
+    found = load_pipeline(what)
+    click.echo(f"{found.name}: {len(found.nodes)} nodes, in this order: {', '.join(n.name for n in found.nodes)}")
+
+
+@pipeline.command("run", short_help="Run a pipeline.")
+@click.argument("what", metavar="FILE")
+@click.option("-i", "--input", "given", multiple=True, metavar="NAME=VALUE", help="An input. May be repeated.")
+@click.option("-C", "--folder", metavar="FOLDER", default=".", help="Where it works (default: here).")
+@click.option("--mode", type=click.Choice(("auto", "manual")), help="Manual: each node waits for your go.")
+@click.option("--json", is_flag=True, help="Print the run alone, as JSON.")
+def run(what: str, given: tuple[str, ...], folder: str, mode: Any, json: bool) -> int:
+    """Run FILE, or an example: review, fix, compare. It survives a crash: see `ostler pipeline resume`.
+
+    \b
+      ostler pipeline run review
+      ostler pipeline run flow.toml --input task="…" --mode manual
+    """
+    from msgspec import structs
+
+    from ostler.pipelines.load import load_pipeline
+
+    found = load_pipeline(what)
+    found = structs.replace(found, mode=mode) if mode else found
+    inputs = _inputs(found, given)
+    where = os.path.realpath(folder)
+
+    async def made(o: "Ostler", runs: "Runs") -> "RunRow":
+        from ostler.work.turns.prepare import check_folder
+
+        return await runs.add(found, check_folder(where), inputs, owner=o.desk.id)
+
+    return _run(made, json)
+
+
+@pipeline.command("resume", short_help="Go on with a run whose process died.")
+@click.argument("key", metavar="RUN")
+@click.option("--json", is_flag=True, help="Print the run alone, as JSON.")
+def resume(key: str, json: bool) -> int:
+    """Go on with RUN, whose process died. What is finished is not done again. RUN may be `last`."""
+
+    async def found(o: "Ostler", runs: "Runs") -> "RunRow":
+        from ostler.errors import OstlerError
+
+        row = runs.find(key)
+        if row.state != "running":
+            hint = f"Run part of it again: ostler pipeline fork {row.id} NODE"
+            raise OstlerError("bad_request", f"{row.id} is {row.state}: there is nothing to go on with", hint)
+        return row
+
+    return _run(found, json)
+
+
+@pipeline.command("fork", short_help="Run part of a run again, from one node on.")
+@click.argument("key", metavar="RUN")
+@click.argument("node")
+@click.option("--prompt", metavar="TEXT", help="Another prompt for this node.")
+@click.option("--json", is_flag=True, help="Print the run alone, as JSON.")
+def fork(key: str, node: str, prompt: str | None, json: bool) -> int:
+    """Start a new run that takes over the results of RUN, but for NODE and what needs it: these run again."""
+
+    async def forked(o: "Ostler", runs: "Runs") -> "RunRow":
+        from ostler.pipelines.forks import forked_run
+
+        old = runs.find(key)
+        changed, given = forked_run(old, runs.nodes(old.id), node, prompt)
+        return await runs.add(changed, old.folder, old.inputs, owner=o.desk.id, fork_of=old.id, given=given)
+
+    return _run(forked, json)
+
+
+@pipeline.command("list", short_help="List runs.")
+@click.option("-n", "--limit", type=click.IntRange(min=1), default=20, metavar="N", help="The N newest (default: 20).")
+@click.option("--json", is_flag=True, help="Print them as JSON.")
+def list_runs(limit: int, json: bool) -> None:
+    """List runs, the newest first."""
+    from ostler.cli.live import json_text
+    from ostler.render.lines import columns
+
+    async def listed(o: "Ostler", runs: "Runs") -> "list[tuple[RunRow, int]]":
+        return [(row, len([n for n in runs.nodes(row.id).values() if n.ended_at])) for row in runs.list()[:limit]]
+
+    rows = _with_runs(listed)
+    if json:
+        click.echo(json_text([row for row, _ in rows]), nl=False)
+        return
+    if not rows:
+        click.echo("no runs yet: ostler pipeline run review")
+        return
+    head = ("RUN", "PIPELINE", "STATE", "NODES", "FOLDER")
+    lines = [(r.id, r.pipeline.name, r.state, f"{done}/{len(r.pipeline.nodes)}", r.folder) for r, done in rows]
+    for line in columns([head, *lines]):
+        click.echo(line)
+
+
+@pipeline.command("show", short_help="Show a run and its nodes.")
+@click.argument("key", metavar="RUN", default="last")
+@click.option("--report", "whole", is_flag=True, help="The whole report, as Markdown.")
+@click.option("--json", is_flag=True, help="Print it as JSON.")
+def show(key: str, whole: bool, json: bool) -> None:
+    """Show RUN (default: the last one): its nodes, what they wait for, how they ended."""
+    from ostler.cli.live import json_text
+    from ostler.pipelines.report import report
+    from ostler.terminal.safe import safe
+
+    async def read(o: "Ostler", runs: "Runs") -> "tuple[RunRow, dict[str, NodeRow]]":
+        row = runs.find(key)
+        return row, runs.nodes(row.id)
+
+    row, nodes = _with_runs(read)
+    if json:
+        click.echo(
+            json_text({"run": row, "nodes": [nodes[n.name] for n in row.pipeline.nodes if n.name in nodes]}), nl=False
+        )
+    elif whole:
+        click.echo(safe(report(row, nodes)), nl=False)
+    else:
+        _print_run(row, nodes)
+
+
+@pipeline.command("report", short_help="Write the report of a run.")
+@click.argument("key", metavar="RUN", default="last")
+@click.option("--markdown", "form", flag_value="markdown", default=True, help="As Markdown (the default).")
+@click.option("--html", "form", flag_value="html", help="As one HTML file that needs nothing else.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, writable=True), help="Into this file, not to stdout.")
+def report_run(key: str, form: str, output: str | None) -> None:
+    """Write what came of RUN (default: the last one): a table of its nodes, and what each of them said and changed.
+
+    \b
+      ostler pipeline report
+      ostler pipeline report r3f2a1 --html -o report.html
+    """
+    from ostler.pipelines.report import report
+    from ostler.pipelines.report_html import report_html
+    from ostler.terminal.safe import safe
+
+    async def written(o: "Ostler", runs: "Runs") -> str:
+        row = runs.find(key)
+        return (report_html if form == "html" else report)(row, runs.nodes(row.id))
+
+    text = _with_runs(written)
+    if output is None:
+        click.echo(safe(text), nl=False)
+    else:
+        with open(output, "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+@pipeline.command("approve", short_help="Answer the gate of a node.")
+@click.argument("key", metavar="RUN")
+@click.argument("node")
+@click.option("--deny", is_flag=True, help="It must not go on.")
+@click.option("--prompt", metavar="TEXT", help="Run it with this prompt instead.")
+@click.option("--answer", metavar="TEXT", help="Do not run it: this is its answer.")
+def approve(key: str, node: str, deny: bool, prompt: str | None, answer: str | None) -> None:
+    """Let NODE of RUN go on, which waits for a person.
+
+    \b
+      ostler pipeline approve r3f2a1 merge
+      ostler pipeline approve last plan --prompt "only the parser"
+      ostler pipeline approve last merge --deny
+    """
+    if deny and (prompt is not None or answer is not None):
+        raise click.UsageError("--deny stands alone")
+    from ostler.pipelines.model import Approval
+
+    async def answered(o: "Ostler", runs: "Runs") -> None:
+        by = os.environ.get("USER", "you")
+        await runs.approve(runs.find(key), node, Approval(go=not deny, by=by, prompt=prompt, answer=answer))
+
+    _with_runs(answered)
+    click.echo(f"{node} is {'denied' if deny else 'approved'}")
+
+
+@pipeline.command("cancel", short_help="Cancel a run.")
+@click.argument("key", metavar="RUN", default="last")
+def cancel(key: str) -> None:
+    """Cancel RUN (default: the last one), whichever process runs it: all its agents and commands end."""
+
+    async def cancelled(o: "Ostler", runs: "Runs") -> str:
+        row = runs.find(key)
+        if row.state not in ("running", "cancelling"):
+            return f"{row.id} has ended already: it is {row.state}"
+        row = await runs.cancel(row)
+        return f"{row.id} is being cancelled" if row.state == "cancelling" else f"cancelled {row.id}"
+
+    click.echo(_with_runs(cancelled))
+
+
+# -- below
+
+
+def _with_runs(act: "Callable[[Ostler, Runs], Awaitable[Result]]") -> Result:
+    from ostler.cli.sessions import with_ostler
+    from ostler.pipelines.runs import Runs
+
+    return with_ostler(lambda o: act(o, Runs(o.store)))
+
+
+def _inputs(found: "Pipeline", given: tuple[str, ...]) -> dict[str, str]:
+    from ostler.pipelines.inputs import complete_inputs
+
+    values = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise click.UsageError(f"--input {each}: write NAME=VALUE")
+        values[name] = value
+    return complete_inputs(found, values)
+
+
+def _run(prepare: "Callable[[Ostler, Runs], Awaitable[RunRow]]", json: bool) -> int:
+    return asyncio.run(_to_the_end(prepare, json))
+
+
+async def _to_the_end(prepare: "Callable[[Ostler, Runs], Awaitable[RunRow]]", json: bool) -> int:
+    from ostler.cli.live import json_text
+    from ostler.cli.turns import opened, settings_for
+    from ostler.pipelines.runner import PipelineRunner
+    from ostler.pipelines.runs import Runs
+
+    async with opened(settings_for(None), "run") as o:
+        row = await prepare(o, Runs(o.store))
+        if not json:
+            click.echo(f"{row.pipeline.name} · {row.id} · {row.folder}")
+        with _shown(row, Runs(o.store).nodes(row.id), json) as told:
+            runner = PipelineRunner(o, row, told)
+            with _interrupts(runner):
+                row = await runner.run()
+        nodes = Runs(o.store).nodes(row.id)
+        if json:
+            click.echo(json_text({"run": row, "nodes": [nodes[n.name] for n in row.pipeline.nodes]}), nl=False)
+        else:
+            click.echo(f"{row.state} · report: {Runs(o.store).folder(row.id) / 'report.md'}")
+    return {"done": 0, "cancelled": 130}.get(row.state, 1)
+
+
+@contextlib.contextmanager
+def _shown(row: "RunRow", nodes: "dict[str, NodeRow]", json: bool) -> "Iterator[Callable[[NodeRow], None] | None]":
+    """Who is told of each node: a table at a terminal, else a line for each change."""
+    from ostler.cli.live import drawing_width
+
+    if json or drawing_width() is None:
+        yield None if json else _print_node
+        return
+    from ostler.cli.pipeline_table import RunTable
+
+    with RunTable(row, nodes) as table:
+        yield table.show
+
+
+class _interrupts:
+    """Ctrl-C cancels the run; a second one is the loop's own."""
+
+    def __init__(self, runner: Any) -> None:
+        self._runner = runner
+
+    def __enter__(self) -> None:
+        import signal
+
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, lambda: asyncio.ensure_future(self._runner.cancel()))
+
+    def __exit__(self, *_: object) -> None:
+        import signal
+
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+
+
+def _print_node(row: "NodeRow") -> None:
+    from ostler.cli.pipeline_table import question_lines
+    from ostler.pipelines.report import cost, mark, seconds
+    from ostler.terminal.safe import one_line
+
+    facts = [f"{mark(row.state)} {row.node}", "waits for you" if row.state == "gate" else row.state]
+    if row.ended_at is not None:
+        facts += [f"{seconds(row)} s", cost(row)]
+    if row.result and row.result.error:
+        facts.append(one_line(row.result.error, 300))
+    click.echo(" · ".join(filter(None, facts)))
+    for line in question_lines(row):
+        click.echo(line)
+
+
+def _print_run(row: "RunRow", nodes: "dict[str, NodeRow]") -> None:
+    from ostler.pipelines.model import NodeRow
+    from ostler.pipelines.report import cost, mark, seconds
+    from ostler.render.lines import columns
+    from ostler.terminal.safe import one_line
+
+    click.echo(f"{row.pipeline.name} · {row.id} · {row.state}{f' · {one_line(row.error, 200)}' if row.error else ''}")
+    lines = [("NODE", "BY", "STATE", "SECONDS", "COST", "SESSION", "WHAT")]
+    for node in row.pipeline.nodes:
+        each = nodes.get(node.name, NodeRow(run=row.id, node=node.name))
+        result = each.result
+        what = one_line((result.error or result.summary or result.text) if result else each.question, 60)
+        by = node.agent or ("command" if node.command else "gate")
+        session = result.session if result else next(filter(None, reversed(each.sessions.values())), "")
+        lines.append((node.name, by, f"{mark(each.state)} {each.state}", seconds(each), cost(each), session, what))
+    for line in columns(lines):
+        click.echo(line)
+
+
+@pipeline.command("schedules", short_help="List the schedules that ostler up runs.")
+@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+def schedules(as_json: bool) -> None:
+    """List the schedules of your settings: when each is due next, what it started last, and what was missed."""
+    from ostler.cli.live import json_text
+    from ostler.cli.sessions import with_ostler
+
+    rows = with_ostler(_schedules)
+    if as_json:
+        click.echo(json_text(rows), nl=False)
+    elif not rows:
+        click.echo("no schedules: write [schedules.NAME] in your settings (docs/pipelines.md)")
+    else:
+        for row in rows:
+            click.echo(_schedule_line(row))
+
+
+async def _schedules(o: "Ostler") -> "list[dict[str, Any]]":
+    import msgspec
+
+    from ostler import clock
+    from ostler.pipelines.schedule import check_cron, next_time, note_of
+
+    rows = []
+    for name, entry in o.settings.schedules.items():
+        check_cron(name, entry)
+        kept = note_of(o.store, name)
+        told = {"name": name, **msgspec.to_builtins(entry), "next_at": next_time(entry.cron, clock.now())}
+        rows.append({**told, **(msgspec.to_builtins(kept) if kept else {})})
+    return rows
+
+
+def _schedule_line(row: "dict[str, Any]") -> str:
+    import time
+
+    def when(at: float) -> str:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+
+    parts = [f"{row['name']}: {row['pipeline']} at {row['cron']!r}, next {when(row['next_at'])}"]
+    parts += [f"last run {row['run']} at {when(row['started_at'])}"] if row.get("run") else []
+    parts += [f"missed {row['missed']} until {when(row['missed_at'])}"] if row.get("missed") else []
+    parts += [f"not started: {row['problem']}"] if row.get("problem") else []
+    return "; ".join(parts)

@@ -1,0 +1,72 @@
+"""`ostler queue`: who runs, who waits, and why."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from ostler.work import Ostler
+    from ostler.work.pool.view import QueueView
+
+
+@click.command(short_help="List the turns that wait for a free slot, and why.")
+@click.option("--resume", "account", metavar="ACCOUNT", help="Its quota is back: let its turns start again.")
+@click.option("--json", is_flag=True, help="Print it as JSON.")
+def queue(account: str | None, json: bool) -> None:
+    """List the turns that run on this machine and those that wait, in the order in which they start.
+
+    Turns of all ostler processes share the limits of the setting `pool`. An account whose quota is used up
+    is parked until its agent said that it is back.
+
+    \b
+      ostler queue
+      ostler queue --json
+      ostler queue --resume claude
+    """
+    from ostler.cli.live import json_text
+    from ostler.cli.sessions import with_ostler
+    from ostler.errors import OstlerError
+    from ostler.work.pool.view import queue_view
+
+    async def looked(o: "Ostler") -> "QueueView":
+        if account is not None and not await o.store.unpark(account):
+            known = ", ".join(o.pool.parked()) or "none"
+            raise OstlerError("not_found", f"the quota of {account} is not used up", f"Parked accounts: {known}")
+        return queue_view(o.pool, o.store.sessions_of(turn.session for turn in o.store.pool_turns()))
+
+    view = with_ostler(looked)
+    if json:
+        click.echo(json_text(view), nl=False)
+    else:
+        _print(view)
+
+
+def _print(view: "QueueView") -> None:
+    from ostler.render.lines import columns
+    from ostler.work.pool.view import usage_lines
+
+    for line in usage_lines(view):
+        click.echo(line)
+    if not view.waiting:
+        click.echo("no turns are waiting")
+        return
+    head = ("PLACE", "SESSION", "AGENT", "PRIORITY", "WAITED", "WAITS FOR", "FOLDER")
+    for line in columns([head, *map(_row, view.waiting)]):
+        click.echo(line)
+
+
+def _row(turn: Any) -> tuple[str, ...]:
+    from ostler.terminal.safe import one_line
+
+    place = str(turn.position) if turn.position else "next"
+    waited = f"{turn.waited:.0f} s" if turn.waited < 120 else f"{turn.waited / 60:.0f} min"
+    priority = str(turn.priority) if turn.priority else ""
+    return (
+        place,
+        one_line(turn.name or turn.session),
+        turn.agent,
+        priority,
+        waited,
+        turn.reason,
+        one_line(turn.folder),
+    )

@@ -1,0 +1,281 @@
+"""The directory in Postgres: which machines there are, and which sessions each of them has.
+
+The tables are made when the first machine joins. Whatever goes wrong is an OstlerError of kind `store`, which never
+holds the address: a password may stand in it.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ostler.errors import OstlerError
+from ostler.machines.model import MachineFacts, MachineRow, SessionEntry
+
+if TYPE_CHECKING:  # it takes a while to import, and only those who joined need it
+    from psycopg import AsyncConnection
+
+    Connection = AsyncConnection[tuple[Any, ...]]
+
+SECONDS = 5.0  # for one question
+_LOCK = 0x6F73746C6572  # of those who make the tables
+
+_TABLES = """
+CREATE SCHEMA IF NOT EXISTS ostler;
+CREATE SEQUENCE IF NOT EXISTS ostler.epochs;
+CREATE TABLE IF NOT EXISTS ostler.machines (
+    id text PRIMARY KEY, epoch bigint NOT NULL, name text NOT NULL, url text NOT NULL, public_key bytea NOT NULL,
+    beat bigint NOT NULL DEFAULT 0, joined_at timestamptz NOT NULL, seen_at timestamptz NOT NULL,
+    draining boolean NOT NULL DEFAULT false, left_at timestamptz, facts text NOT NULL
+);
+CREATE TABLE IF NOT EXISTS ostler.sessions (
+    machine text NOT NULL REFERENCES ostler.machines ON DELETE CASCADE, id text NOT NULL, name text,
+    used_at double precision NOT NULL, body text NOT NULL, PRIMARY KEY (machine, id)
+);
+CREATE INDEX IF NOT EXISTS sessions_by_id ON ostler.sessions (id text_pattern_ops);
+CREATE INDEX IF NOT EXISTS sessions_by_name ON ostler.sessions (name);
+"""
+_MACHINES = """
+SELECT id, epoch, name, url, public_key, beat, extract(epoch FROM clock_timestamp() - seen_at)::float8,
+    extract(epoch FROM joined_at)::float8, draining, left_at IS NOT NULL, facts
+FROM ostler.machines ORDER BY name, id
+"""
+_JOIN = """
+INSERT INTO ostler.machines (id, epoch, name, url, public_key, joined_at, seen_at, facts)
+VALUES (%s, nextval('ostler.epochs'), %s, %s, %s, clock_timestamp(), clock_timestamp(), %s)
+ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, name = excluded.name, url = excluded.url,
+    public_key = excluded.public_key, beat = 0, joined_at = excluded.joined_at, seen_at = excluded.seen_at,
+    draining = false, left_at = NULL, facts = excluded.facts
+RETURNING epoch
+"""
+_BEAT = """
+UPDATE ostler.machines SET beat = beat + 1, seen_at = clock_timestamp(), facts = %s
+WHERE id = %s AND epoch = %s AND left_at IS NULL RETURNING extract(epoch FROM clock_timestamp())::float8
+"""
+_PUT = """
+INSERT INTO ostler.sessions (machine, id, name, used_at, body) VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT (machine, id) DO UPDATE SET name = excluded.name, used_at = excluded.used_at, body = excluded.body
+"""
+_FIND = """
+SELECT body FROM ostler.sessions WHERE id = %(key)s OR name = %(key)s OR id LIKE %(beginning)s
+ORDER BY id, machine LIMIT 50
+"""
+
+
+class Fenced(OstlerError):
+    """Another process speaks for this machine by now, or it was removed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "store",
+            "this machine was removed from the directory, or another ostler joined with a copy of its state folder",
+            "Restart it: ostler up --join …",
+        )
+
+
+class Directory:
+    """One connection, made when it is needed and made anew when it is lost. Calls wait for each other."""
+
+    def __init__(self, url: str) -> None:
+        """Raises bad_request for what is not an address of Postgres."""
+        if not url.startswith(("postgres://", "postgresql://")):
+            raise _bad_address()
+        self._url = url
+        self._open: Connection | None = None
+        self._turn = asyncio.Lock()
+
+    async def close(self) -> None:
+        """May be called twice."""
+        async with self._turn:
+            await self._drop()
+
+    async def prepare(self) -> None:
+        """Makes the tables where they are missing."""
+        async with self._asked() as db:
+            await db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+            await db.execute(_TABLES)
+
+    # -- machines
+
+    async def join(self, id: str, name: str, url: str, public_key: bytes, facts: MachineFacts) -> tuple[str, int]:
+        """Its name, which no other living machine has, and its epoch. Whoever joined with this id before is fenced."""
+        async with self._asked() as db:
+            await db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))  # of two of one name the second sees it
+            taken = await _all(
+                await db.execute("SELECT name FROM ostler.machines WHERE id <> %s AND left_at IS NULL", (id,))
+            )
+            name = free_machine_name(name, {row[0] for row in taken})
+            joined = await db.execute(_JOIN, (id, name, url, public_key, _text(facts)))
+            ((epoch,),) = await _all(joined)
+            return name, epoch
+
+    async def beat(self, id: str, epoch: int, facts: MachineFacts) -> tuple[float, list[MachineRow]]:
+        """A heartbeat. The time of the directory, and all machines as they are. Raises Fenced."""
+        async with self._asked() as db:
+            found = await _all(await db.execute(_BEAT, (_text(facts), id, epoch)))
+            if not found:
+                raise Fenced
+            return found[0][0], await _machines(db)
+
+    async def machines(self) -> list[MachineRow]:
+        async with self._asked() as db:
+            return await _machines(db)
+
+    async def leave(self, id: str, epoch: int) -> None:
+        async with self._asked() as db:
+            await db.execute(
+                "UPDATE ostler.machines SET left_at = clock_timestamp() WHERE id = %s AND epoch = %s", (id, epoch)
+            )
+
+    async def drain(self, id: str, draining: bool) -> bool:
+        """Whether there is such a machine."""
+        async with self._asked() as db:
+            done = await db.execute("UPDATE ostler.machines SET draining = %s WHERE id = %s", (draining, id))
+            return bool(done.rowcount)
+
+    async def forget(self, id: str) -> bool:
+        """Removes a machine with its index of sessions. Whether there was one."""
+        async with self._asked() as db:
+            return bool((await db.execute("DELETE FROM ostler.machines WHERE id = %s", (id,))).rowcount)
+
+    # -- sessions
+
+    async def put_sessions(
+        self, machine: str, epoch: int, entries: Iterable[SessionEntry], removed: Iterable[str], whole: bool
+    ) -> None:
+        """Tells the index what a machine has. `whole`: and nothing else. Raises Fenced."""
+        async with self._asked() as db:
+            query = "SELECT 1 FROM ostler.machines WHERE id = %s AND epoch = %s FOR SHARE"
+            if not await _all(await db.execute(query, (machine, epoch))):
+                raise Fenced
+            if whole:
+                await db.execute("DELETE FROM ostler.sessions WHERE machine = %s", (machine,))
+            gone = list(removed)
+            if gone:
+                await db.execute("DELETE FROM ostler.sessions WHERE machine = %s AND id = ANY(%s)", (machine, gone))
+            rows = [(machine, entry.id, entry.name, entry.used_at, _text(entry)) for entry in entries]
+            if rows:
+                async with db.cursor() as cursor:
+                    await cursor.executemany(_PUT, rows)
+
+    async def find_sessions(self, key: str) -> list[SessionEntry]:
+        """Those of this id or name; else those whose id begins so."""
+        beginning = key.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_") + "%"
+        async with self._asked() as db:
+            rows = await _all(await db.execute(_FIND, {"key": key, "beginning": beginning}))
+        found = [msgspec.json.decode(body, type=SessionEntry) for (body,) in rows]
+        return [entry for entry in found if key in (entry.id, entry.name)] or found
+
+    async def sessions_of(self, machine: str, limit: int) -> list[SessionEntry]:
+        """The last used first."""
+        query = "SELECT body FROM ostler.sessions WHERE machine = %s ORDER BY used_at DESC LIMIT %s"
+        async with self._asked() as db:
+            rows = await _all(await db.execute(query, (machine, limit)))
+        return [msgspec.json.decode(body, type=SessionEntry) for (body,) in rows]
+
+    # -- below
+
+    @asynccontextmanager
+    async def _asked(self) -> "AsyncIterator[Connection]":
+        """A transaction on the connection. What fails or takes too long ends the connection: the next call has a new
+        one.
+        """
+        import psycopg
+
+        async with self._turn:
+            try:
+                async with asyncio.timeout(SECONDS):
+                    db = await self._connection()
+                    async with db.transaction():
+                        yield db
+            except Fenced:
+                raise
+            except (psycopg.Error, OSError, TimeoutError) as error:
+                await self._drop()
+                raise _trouble(error) from None  # its traceback would show the address
+            except BaseException:
+                await self._drop()
+                raise
+
+    async def _connection(self) -> "Connection":
+        import psycopg
+        from psycopg.conninfo import conninfo_to_dict
+
+        if self._open is None or self._open.closed:
+            try:
+                port = str(conninfo_to_dict(self._url).get("port") or 0)
+            except psycopg.ProgrammingError:  # its words may hold a part of the password
+                raise _bad_address() from None
+            if not port.replace(",", "").isdigit():  # a part of a password with an `@` or `:` in it
+                raise _bad_address()
+            self._open = await psycopg.AsyncConnection.connect(
+                self._url, autocommit=True, connect_timeout=3, tcp_user_timeout=5000, application_name="ostler"
+            )
+        return self._open
+
+    async def _drop(self) -> None:
+        open, self._open = self._open, None
+        if open is not None:
+            await open.close()
+
+
+def free_machine_name(name: str, taken: Iterable[str]) -> str:
+    """The name, numbered where another machine has it."""
+    taken, number, free = set(taken), 2, name
+    while free in taken:
+        free, number = f"{name}-{number}", number + 1
+    return free
+
+
+async def _machines(db: "Connection") -> list[MachineRow]:
+    return [_machine(*row) for row in await _all(await db.execute(_MACHINES))]
+
+
+def _machine(
+    id: str,
+    epoch: int,
+    name: str,
+    url: str,
+    public_key: bytes,
+    beat: int,
+    age: float,
+    joined_at: float,
+    draining: bool,
+    left: bool,
+    facts: str,
+) -> MachineRow:
+    return MachineRow(
+        id=id,
+        epoch=epoch,
+        name=name,
+        url=url,
+        public_key=bytes(public_key),
+        beat=beat,
+        age=max(0.0, age),
+        joined_at=joined_at,
+        draining=draining,
+        left=left,
+        facts=msgspec.json.decode(facts, type=MachineFacts),
+    )
+
+
+async def _all(cursor: Any) -> list[tuple[Any, ...]]:
+    rows: list[tuple[Any, ...]] = await cursor.fetchall()
+    return rows
+
+
+def _text(value: Any) -> str:
+    """A NUL cannot be kept by Postgres; nothing that we tell has one but by mischief."""
+    return msgspec.json.encode(value).decode().replace("\\u0000", "")
+
+
+def _bad_address() -> OstlerError:
+    hint = "Write it as postgres://user@host/database"
+    return OstlerError("bad_request", "--join needs the address of a Postgres database", hint)
+
+
+def _trouble(error: BaseException) -> OstlerError:
+    words = "it did not answer in time" if isinstance(error, TimeoutError) else str(error).strip().partition("\n")[0]
+    return OstlerError("store", f"the directory (Postgres) cannot be used: {words}", "Check the address, and Postgres")

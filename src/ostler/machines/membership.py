@@ -1,0 +1,252 @@
+"""A machine that has joined: it tells the directory that it lives and what it has, and knows the others."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from typing import Self
+
+from msgspec import Struct
+
+from ostler import clock
+from ostler.errors import OstlerError
+from ostler.machines.directory import Directory, Fenced
+from ostler.machines.model import MachineFacts, MachineRow, MachineState, SessionEntry
+from ostler.machines.states import BEAT, Sightings, state_of
+from ostler.machines.tokens import LASTS, MachineClaims, MachineKey, Rights, is_token, issuer_of_token, read_token
+from ostler.model import Session
+from ostler.store import Store
+from ostler.store.watch import StoreWatch
+from ostler.supervise import Loop
+
+MACHINE_NOTE = "machine:id"  # in the store of a machine that has joined; its sessions have long ids
+_LOOK = 0.25  # seconds between looks at what changed in the store
+_GOODBYE = 3.0  # seconds to say that it leaves
+_REFRESH = 1.0  # seconds between looks at the directory for machines that are not known
+
+_log = logging.getLogger(__name__)
+
+
+class SeenMachine(Struct, frozen=True, kw_only=True):
+    """A machine, and whether it lives."""
+
+    row: MachineRow
+    state: MachineState
+
+    @property
+    def id(self) -> str:
+        return self.row.id
+
+    @property
+    def name(self) -> str:
+        return self.row.name
+
+    @property
+    def answers(self) -> bool:
+        """Whether it is worth asking it something."""
+        return self.state in ("live", "draining")
+
+
+class JoinOptions(Struct, frozen=True, kw_only=True):
+    """What somebody said who has this machine join."""
+
+    directory: str  # the address of Postgres; a password may stand in it
+    name: str
+    labels: tuple[str, ...] = ()
+    url: str = ""  # where others reach it; "": where it listens
+
+
+async def machine_id(store: Store) -> str:
+    """The id of this state folder, for ever."""
+    id = store.note(MACHINE_NOTE)
+    if not isinstance(id, str):
+        id = os.urandom(8).hex()
+        await store.set_note(MACHINE_NOTE, id)
+    return id
+
+
+class Membership:
+    """From `async with` on this machine is known to the others, and they to it."""
+
+    def __init__(
+        self,
+        directory: Directory,
+        id: str,
+        options: JoinOptions,
+        watch: StoreWatch,
+        facts: Callable[[], Awaitable[MachineFacts]],
+    ) -> None:
+        self.directory, self.id, self.name = directory, id, options.name
+        self._options, self._watch, self._facts = options, watch, facts
+        self._key = MachineKey()
+        self._epoch = 0
+        self._ahead = 0.0  # of the directory's clock before ours
+        self._seen: dict[str, SeenMachine] = {}
+        self._sightings = Sightings()
+        self._changed = asyncio.Event()
+        self._fenced = False
+        self._refreshed = float("-inf")
+        self._version: int | None = None  # of the store, when the index was last told
+        self._touched: int | None = None
+        self._beating = Loop("telling the directory that this machine lives", self._beat, longest=BEAT)
+        self._telling = Loop("telling the directory of sessions", self._tell, longest=5.0)
+
+    async def __aenter__(self) -> Self:
+        """Raises store if the directory cannot be used."""
+        try:
+            await self.directory.prepare()
+            facts = await self._facts()
+            options = self._options
+            joined = await self.directory.join(self.id, options.name, options.url, self._key.public, facts)
+            self.name, self._epoch = joined
+            await self._look(facts)
+            await self._tell_once()
+        except BaseException:
+            await self.directory.close()
+            raise
+        self._beating.start()
+        self._telling.start()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._beating.stop()
+        await self._telling.stop()
+        try:
+            async with asyncio.timeout(_GOODBYE):
+                await self.directory.leave(self.id, self._epoch)
+        except (OstlerError, TimeoutError) as error:
+            _log.warning("this machine could not say that it leaves: %s", error)
+        await self.directory.close()
+
+    # -- who there is
+
+    @property
+    def trouble(self) -> Exception | None:
+        """Why the directory cannot be followed now."""
+        return self._beating.trouble
+
+    @property
+    def me(self) -> SeenMachine:
+        return self._seen[self.id]
+
+    @property
+    def machines(self) -> list[SeenMachine]:
+        """By name; this one is among them."""
+        return sorted(self._seen.values(), key=lambda seen: (seen.name, seen.id))
+
+    @property
+    def others(self) -> list[SeenMachine]:
+        return [seen for seen in self.machines if seen.id != self.id]
+
+    def machine(self, key: str) -> SeenMachine | None:
+        """By its name or id; of two that had a name, the one that lives."""
+        found = [seen for seen in self.machines if key in (seen.id, seen.name)]
+        return next((seen for seen in found if seen.answers), found[0] if found else None)
+
+    async def changed(self) -> None:
+        """Waits until the directory was looked at again."""
+        await self._changed.wait()
+
+    async def until_lost(self, id: str) -> None:
+        """Waits until that machine does not answer any more, or was started anew."""
+        first = self._seen.get(id)
+        while first is not None and (seen := self._seen.get(id)) is not None:
+            if not seen.answers or seen.row.epoch != first.row.epoch:
+                return
+            await self.changed()
+
+    # -- how they know each other
+
+    def sign_for(self, machine: SeenMachine, person: str, name: str, rights: Rights) -> str:
+        """A token with which this machine asks that one, for somebody."""
+        until = clock.now() + self._ahead + LASTS
+        row = machine.row
+        return self._key.sign(
+            MachineClaims("machine", self.id, self._epoch, row.id, row.epoch, person, name, rights, until)
+        )
+
+    async def read_token(self, token: str) -> MachineClaims | None:
+        """What another machine has signed for us; None for anything else."""
+        if not is_token(token) or self._fenced:
+            return None
+        claims = self._read(token)
+        if claims is None and issuer_of_token(token) and clock.monotonic() - self._refreshed >= _REFRESH:
+            self._refreshed = clock.monotonic()
+            await self._refresh()  # one that has joined just now
+            claims = self._read(token)
+        return claims
+
+    def _read(self, token: str) -> MachineClaims | None:
+        def issuer(id: str) -> MachineRow | None:
+            seen = self._seen.get(id)
+            return seen.row if seen is not None else None
+
+        return read_token(token, issuer, self.me.row, clock.now() + self._ahead)
+
+    # -- heartbeats
+
+    async def _beat(self) -> None:
+        await asyncio.sleep(BEAT)
+        await self._look(await self._facts())
+
+    async def _look(self, facts: MachineFacts) -> None:
+        try:
+            now, rows = await self.directory.beat(self.id, self._epoch, facts)
+        except Fenced:
+            self._fenced = True
+            raise
+        self._ahead = now - clock.now()
+        self._take(rows)
+
+    async def _refresh(self) -> None:
+        try:
+            self._take(await self.directory.machines())
+        except OstlerError as error:
+            _log.debug("the directory could not be looked at: %s", error)
+
+    def _take(self, rows: list[MachineRow]) -> None:
+        silent = self._sightings.look(rows, clock.monotonic())
+        self._seen = {row.id: SeenMachine(row=row, state=state_of(row, silent[row.id])) for row in rows}
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    # -- the index of sessions
+
+    async def _tell(self) -> None:
+        await asyncio.sleep(_LOOK)
+        await self._tell_once()
+
+    async def _tell_once(self) -> None:
+        version = self._watch.version()
+        if version == self._version:
+            return
+        newest = self._watch.newest_touch()
+        changed = self._watch.touched(self._touched) if self._touched is not None else None
+        if changed is None or changed.lost:
+            rows = self._watch.newest_sessions(-1)
+            await self._put([_entry(self.id, row) for row in rows], (), whole=True)
+            self._touched = newest
+        else:
+            rows = self._watch.sessions(changed.sessions)
+            gone = changed.sessions - {row.id for row in rows}
+            if changed.sessions:
+                await self._put([_entry(self.id, row) for row in rows], gone, whole=False)
+            self._touched = changed.last
+        self._version = version
+
+    async def _put(self, entries: "list[SessionEntry]", removed: "frozenset[str] | tuple[()]", *, whole: bool) -> None:
+        await self.directory.put_sessions(self.id, self._epoch, entries, removed, whole)
+
+
+def _entry(machine: str, row: Session) -> SessionEntry:
+    return SessionEntry(
+        machine=machine,
+        id=row.id,
+        agent=row.agent,
+        folder=row.folder,
+        state=row.state,
+        created_at=row.created_at,
+        used_at=row.used_at,
+        name=row.name,
+        turns=row.turns,
+    )

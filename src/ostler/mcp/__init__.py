@@ -1,0 +1,1 @@
+"""`ostler mcp`: an MCP server by which one agent delegates work to others."""

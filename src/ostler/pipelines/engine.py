@@ -1,0 +1,199 @@
+"""Nodes as DBOS workflows on SQLite, one database for each run: what is finished is never done again.
+
+A workflow's steps come in the same order whenever it is run again. Nothing but JSON is kept. DBOS runs workflows in
+threads of its own; the work itself is done on the event loop of the Ostler.
+"""
+
+import asyncio
+import json
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from dbos import DBOS, SetWorkflowID
+from dbos._serialization import Serializer  # not exported, but what the setting `serializer` takes
+from msgspec import structs
+
+from ostler.pipelines.expressions import evaluated
+from ostler.pipelines.model import Approval, Node, NodeResult
+from ostler.pipelines.node_work import NodePiece, NodeWork
+from ostler.pipelines.templates import filled
+from ostler.pipelines.values import readable
+
+_POLL = 0.02  # seconds between two looks at a workflow that was recovered
+_VERSION = "1"  # of these workflows: one of another version is not recovered
+
+T = TypeVar("T")
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A node, or an item of it, with all that it reads."""
+
+    run: str
+    node: Node
+    values: dict[str, Any]
+    item: str = ""
+    manual: bool = False
+
+    @property
+    def id(self) -> str:
+        return f"{self.run}:{self.node.name}" + (f":{self.item}" if self.item else "")
+
+
+class _Json(Serializer):
+    def serialize(self, data: Any) -> str:
+        return json.dumps(data)
+
+    @classmethod
+    def deserialize(cls, serialized_data: str) -> Any:
+        return json.loads(serialized_data)
+
+    def name(self) -> str:
+        return "json"
+
+
+class _Current:
+    """DBOS is one for each process, and so is the run that it works for."""
+
+    work: NodeWork | None = None
+    loop: asyncio.AbstractEventLoop | None = None
+
+
+def _on_loop(work: Coroutine[Any, Any, T]) -> T:
+    assert _Current.loop is not None
+    return asyncio.run_coroutine_threadsafe(work, _Current.loop).result()
+
+
+def _work() -> NodeWork:
+    assert _Current.work is not None
+    return _Current.work
+
+
+class Engine:
+    """Runs the jobs of one run. `close` may be called twice."""
+
+    def __init__(self, work: NodeWork, folder: Path, threads: int) -> None:
+        _Current.work, _Current.loop = work, asyncio.get_running_loop()
+        self._open = True
+        DBOS(
+            config={
+                "name": "ostler",
+                "system_database_url": f"sqlite:///{folder / 'dbos.sqlite'}",
+                "executor_id": "local",
+                "application_version": _VERSION,
+                "log_level": "ERROR",
+                "console_log_level": "ERROR",
+                "serializer": _Json(),
+                "use_listen_notify": False,
+                "max_executor_threads": threads,
+            }
+        )
+
+    async def launch(self) -> None:
+        """Begins, and goes on with what was under way when the last process ended."""
+        await asyncio.to_thread(DBOS.launch)
+
+    async def close(self) -> None:
+        if self._open:
+            self._open = False
+            await asyncio.to_thread(DBOS.destroy, workflow_completion_timeout_sec=0)
+            _Current.work = _Current.loop = None
+
+    async def run(self, job: Job) -> NodeResult:
+        """The result of a job, which is run once, however often it is asked for."""
+        return msgspec.convert(await asyncio.to_thread(self._run, job), NodeResult)
+
+    def _run(self, job: Job) -> Any:
+        with SetWorkflowID(job.id):
+            handle = DBOS.start_workflow(node_workflow, msgspec.to_builtins(job))
+        return handle.get_result(polling_interval_sec=_POLL)
+
+
+@DBOS.workflow(name="node")
+def node_workflow(given: dict[str, Any]) -> Any:
+    job = msgspec.convert(given, Job)
+    return msgspec.to_builtins(_node(job, job.node))
+
+
+def _node(job: Job, node: Node) -> NodeResult:
+    if job.manual or node.gate:
+        said = msgspec.convert(approval_step(given := msgspec.to_builtins(job), _shown(job)), Approval)
+        assert given is not None
+        if not said.go:
+            return NodeResult(state="cancelled", error=f"denied by {said.by or 'a person'}", kind="denied")
+        if said.answer is not None or node.gate:
+            return NodeResult(state="done", text=said.answer or "", notices=(f"approved by {said.by or 'a person'}",))
+        if said.prompt is not None:
+            node = structs.replace(node, prompt=said.prompt)
+    result = _rounds(job, node)
+    if node.worktree is not None:
+        done = finish_step(_piece(node, job, 0, 0), msgspec.to_builtins(result))
+        result = msgspec.convert(done, NodeResult)
+    return result
+
+
+def _shown(job: Job) -> str:
+    return filled(job.node.gate or job.node.prompt, job.values)
+
+
+def _rounds(job: Job, node: Node) -> NodeResult:
+    """Once; or until the check of its loop passes, so often at most."""
+    if node.loop is None:
+        return _tried(job, node, job.values, 0)
+    values = {**job.values, "last": {}, "check": {}}
+    for number in range(node.loop.times):
+        result = _tried(job, node, values, number)
+        if not result.ok:
+            return result
+        passed, check = _passed(job, node, result, number)
+        if passed:
+            return structs.replace(result, notices=(*result.notices, f"passed after {number + 1} rounds"))
+        values = {**job.values, "last": readable(result), "check": check}
+    return structs.replace(
+        result, state="failed", kind="unproven", error=f"its check did not pass in {node.loop.times} rounds"
+    )
+
+
+def _passed(job: Job, node: Node, result: NodeResult, number: int) -> tuple[bool, dict[str, Any]]:
+    assert node.loop is not None
+    if node.loop.until:
+        return bool(evaluated(node.loop.until, {**job.values, "self": readable(result)})), {}
+    check = msgspec.convert(check_step(_piece(node, job, number, 0), list(node.loop.check)), NodeResult)
+    return check.ok, readable(check)
+
+
+def _tried(job: Job, node: Node, values: dict[str, Any], number: int) -> NodeResult:
+    prompt = filled(node.prompt, values)
+    command = [filled(word, values) for word in node.command]
+    for attempt in range(node.retry + 1):
+        done = attempt_step(_piece(node, job, number, attempt), prompt, command)
+        result = msgspec.convert(done, NodeResult)
+        if result.ok or result.state == "cancelled":
+            break
+    return result
+
+
+def _piece(node: Node, job: Job, number: int, attempt: int) -> Any:
+    return msgspec.to_builtins(NodePiece(node=node, item=job.item, round=number, attempt=attempt))
+
+
+@DBOS.step(name="approval")
+def approval_step(given: dict[str, Any], prompt: str) -> Any:
+    return msgspec.to_builtins(_on_loop(_work().approval(msgspec.convert(given, Job).node, prompt)))
+
+
+@DBOS.step(name="attempt")
+def attempt_step(piece: dict[str, Any], prompt: str, command: list[str]) -> Any:
+    return msgspec.to_builtins(_on_loop(_work().attempt(msgspec.convert(piece, NodePiece), prompt, tuple(command))))
+
+
+@DBOS.step(name="check")
+def check_step(piece: dict[str, Any], command: list[str]) -> Any:
+    return msgspec.to_builtins(_on_loop(_work().check(msgspec.convert(piece, NodePiece), tuple(command))))
+
+
+@DBOS.step(name="finish")
+def finish_step(piece: dict[str, Any], result: dict[str, Any]) -> Any:
+    done = _work().finish(msgspec.convert(piece, NodePiece), msgspec.convert(result, NodeResult))
+    return msgspec.to_builtins(_on_loop(done))

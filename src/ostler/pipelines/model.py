@@ -1,0 +1,149 @@
+"""A pipeline as its file says, and a run of it as the store keeps it."""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from ostler.errors import OstlerError
+from ostler.model import TurnOptions
+
+Mode = Literal["auto", "manual"]
+MergeMode = Literal["merge", "keep", "drop"]
+NodeState = Literal["waiting", "gate", "running", "done", "failed", "skipped", "cancelled"]
+RunState = Literal["running", "cancelling", "done", "failed", "cancelled"]
+
+
+class Input(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that is given when the pipeline is started."""
+
+    default: str | None = None  # None: it has to be given
+    description: str = ""
+
+
+class NodeLoop(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The node runs again until `check` exits with 0, or `until` is true of its own result; so often at most."""
+
+    times: int
+    check: tuple[str, ...] = ()
+    until: str = ""
+
+
+class Worktree(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A git worktree of its own. At the end its branch is merged, kept or dropped."""
+
+    base: str = "HEAD"
+    then: MergeMode = "keep"
+
+
+class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A turn of an agent, a command, or a gate alone."""
+
+    name: str
+    agent: str = ""  # or a profile
+    prompt: str = ""
+    command: tuple[str, ...] = ()
+    gate: str = ""  # what a person is asked, where the node is nothing but that
+    mode: Mode | None = None  # "manual": it waits for a person's go
+    needs: tuple[str, ...] = ()
+    when: str = ""  # it is skipped unless this is true
+    each: str = ""  # it runs for each item of this list, as `item`
+    loop: NodeLoop | None = None
+    retry: int = 0  # times that it is run again after a failure
+    folder: str = ""  # relative to the pipeline's
+    worktree: Worktree | None = None
+    options: TurnOptions = TurnOptions()
+
+
+class Pipeline(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    nodes: tuple[Node, ...]  # in an order in which each comes after those that it needs
+    description: str = ""
+    mode: Mode = "auto"
+    inputs: dict[str, Input] = {}
+    cost_usd: float | None = None  # no further node begins once the run has cost so much
+
+    def node(self, name: str) -> Node:
+        return next(node for node in self.nodes if node.name == name)
+
+    def find(self, name: str) -> Node:
+        """Raises not_found, with the names that there are."""
+        found = next((node for node in self.nodes if node.name == name), None)
+        if found is None:
+            names = ", ".join(node.name for node in self.nodes)
+            raise OstlerError("not_found", f"the pipeline {self.name} has no node {name[:100]!r}", f"It has: {names}")
+        return found
+
+    def after(self, name: str) -> set[str]:
+        """The nodes that need this one, directly or not."""
+        found: set[str] = set()
+        for node in self.nodes:
+            if name in node.needs or found & {*node.needs}:
+                found.add(node.name)
+        return found
+
+
+class NodeResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a node gives to those that need it. `items` has the results of an `each`."""
+
+    state: NodeState
+    text: str = ""
+    summary: str = ""
+    structured: Any = None
+    diff: str = ""
+    artifacts: dict[str, str] = {}
+    stdout: str = ""
+    exit: int | None = None
+    error: str = ""
+    kind: str = ""  # of the error
+    session: str = ""
+    turn: str = ""
+    agent: str = ""
+    folder: str = ""
+    cost_usd: float | None = None
+    duration_ms: int = 0
+    tries: int = 1
+    notices: tuple[str, ...] = ()
+    items: tuple["NodeResult", ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return self.state == "done"
+
+
+class Approval(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a person said at a gate. `prompt` stands for the node's own, `answer` for its result."""
+
+    go: bool
+    by: str = ""
+    prompt: str | None = None
+    answer: str | None = None
+
+
+class NodeRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A node of a run. `sessions`: those that it works in, by item ("" where it has none)."""
+
+    run: str
+    node: str
+    state: NodeState = "waiting"
+    started_at: float | None = None
+    ended_at: float | None = None
+    sessions: dict[str, str] = {}
+    result: NodeResult | None = None
+    approval: Approval | None = None
+    question: str = ""  # what a person is asked, at a gate
+
+
+class RunRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A run of a pipeline."""
+
+    id: str
+    pipeline: Pipeline
+    folder: str
+    created_at: float
+    state: RunState = "running"
+    inputs: dict[str, str] = {}
+    owner: str | None = None
+    ended_at: float | None = None
+    error: str = ""
+    fork_of: str | None = None
+    given: dict[str, NodeResult] = {}  # results that were taken over from the run that it is a fork of

@@ -1,0 +1,147 @@
+"""Runs a pipeline: each node once all that it needs is there, side by side where they can."""
+
+import asyncio
+import fcntl
+import os
+from collections.abc import Callable, Mapping
+
+from msgspec import structs
+
+from ostler import clock
+from ostler.errors import OstlerError
+from ostler.pipelines.expressions import BadExpression, evaluated
+from ostler.pipelines.model import Node, NodeResult, NodeRow, RunRow
+from ostler.pipelines.node_work import NodeWork
+from ostler.pipelines.report import report
+from ostler.pipelines.runs import Runs
+from ostler.pipelines.values import items_of, joined, values_of
+from ostler.work import Ostler
+from ostler.work.turns.live_turns import change_since
+
+Told = Callable[[NodeRow], None]
+
+
+class PipelineRunner:
+    """One run, from its start or from where a process that died has left it."""
+
+    def __init__(self, ostler: Ostler, run: RunRow, told: Told | None = None) -> None:
+        from ostler.pipelines.engine import Engine
+
+        self._o, self._runs = ostler, Runs(ostler.store)
+        self._row, self._told = run, told or (lambda row: None)
+        self._work = NodeWork(ostler, self._runs, run, self._told)
+        self._engine = Engine(self._work, self._runs.folder(run.id), threads=max(64, 4 * len(run.pipeline.nodes)))
+        self._results: dict[str, NodeResult] = {}
+
+    async def run(self) -> RunRow:
+        """Runs to the end; the run as it is then. Raises busy if another process runs it."""
+        lock = self._lock()
+        try:
+            await self._runs.change(self._row.id, owner=self._o.desk.id, error="")
+            await self._engine.launch()
+            watching = asyncio.create_task(self._watch_for_cancel())
+            try:
+                await self._all()
+            finally:
+                watching.cancel()
+                await asyncio.gather(watching, return_exceptions=True)
+            return await self._end()
+        finally:
+            await self._engine.close()
+            os.close(lock)
+
+    async def cancel(self) -> None:
+        """Ends all that runs; nothing else begins."""
+        await self._runs.change(self._row.id, state="cancelling")
+        await self._work.cancel()
+
+    def _lock(self) -> int:
+        fd = os.open(self._runs.folder(self._row.id) / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            hint = f"Look at it: ostler pipeline show {self._row.id}"
+            raise OstlerError("busy", f"another ostler process runs {self._row.id}", hint) from None
+        return fd
+
+    async def _watch_for_cancel(self) -> None:
+        """Other processes ask for it in the store."""
+        while self._runs.find(self._row.id).state != "cancelling":
+            await change_since(self._o.store, self._o.store.data_version())
+        await self._work.cancel()
+
+    async def _all(self) -> None:
+        tasks: dict[str, asyncio.Task[NodeResult]] = {}
+        async with asyncio.TaskGroup() as group:
+            for node in self._row.pipeline.nodes:
+                tasks[node.name] = group.create_task(self._after_needs(node, tasks), name=node.name)
+
+    async def _after_needs(self, node: Node, tasks: "Mapping[str, asyncio.Task[NodeResult]]") -> NodeResult:
+        needed = {need: await tasks[need] for need in node.needs}
+        result = self._row.given.get(node.name) or self._without_work(node, needed)
+        started = clock.now()
+        if result is None:
+            before = self._runs.node(self._row.id, node.name)
+            started = before.started_at or started
+            state = before.state if before.state in ("gate", "running") else "running"
+            self._told(await self._runs.change_node(self._row.id, node.name, state=state, started_at=started))
+            result = await self._worked(node, needed)
+        self._results[node.name] = result
+        row = await self._runs.change_node(
+            self._row.id, node.name, state=result.state, started_at=started, ended_at=clock.now(), result=result
+        )
+        self._told(row)
+        return result
+
+    def _without_work(self, node: Node, needed: Mapping[str, NodeResult]) -> NodeResult | None:
+        """What is known of a node before it begins: it is skipped, or must not begin. None: it runs."""
+        if self._work.cancelled.is_set():
+            return NodeResult(state="cancelled", error="the run was cancelled", kind="cancelled")
+        bad = next((name for name, result in needed.items() if result.state in ("failed", "cancelled")), None)
+        bad = bad or next((name for name, result in needed.items() if result.state == "skipped" and result.error), None)
+        if bad is not None and not node.when:
+            return NodeResult(state="skipped", error=f"it needs {bad}, which is {needed[bad].state}")
+        try:
+            if node.when and not evaluated(node.when, values_of(self._row.inputs, needed)):
+                return NodeResult(state="skipped")
+        except BadExpression as error:
+            return NodeResult(state="failed", error=str(error), kind="bad_request")
+        return self._over_budget()
+
+    def _over_budget(self) -> NodeResult | None:
+        most = self._row.pipeline.cost_usd
+        spent = sum(result.cost_usd or 0.0 for result in self._results.values())
+        if most is None or spent < most:
+            return None
+        return NodeResult(
+            state="failed", error=f"the run has cost ${spent:.2f}, and its limit is ${most:.2f}", kind="over_budget"
+        )
+
+    async def _worked(self, node: Node, needed: Mapping[str, NodeResult]) -> NodeResult:
+        from ostler.pipelines.engine import Job
+
+        values = {**values_of(self._row.inputs, needed), "run": {"id": self._row.id, "name": self._row.pipeline.name}}
+        manual = (node.mode or self._row.pipeline.mode) == "manual"
+        job = Job(run=self._row.id, node=node, values=values, manual=manual)
+        try:
+            if not node.each:
+                return await self._engine.run(job)
+            items = items_of(node, values)
+            jobs = [
+                structs.replace(job, item=str(n), values={**values, "item": item}) for n, item in enumerate(items, 1)
+            ]
+            return joined(list(await asyncio.gather(*map(self._engine.run, jobs))))
+        except (BadExpression, OstlerError) as error:
+            return NodeResult(state="failed", error=str(error), kind=getattr(error, "kind", "bad_request"))
+
+    async def _end(self) -> RunRow:
+        states = {result.state for result in self._results.values()}
+        failed = next((name for name, result in self._results.items() if result.state == "failed"), None)
+        cancelled = self._work.cancelled.is_set() or "cancelled" in states
+        state = "cancelled" if cancelled else "failed" if failed else "done"
+        error = self._results[failed].error if failed else ""
+        row = await self._runs.change(self._row.id, state=state, error=error, owner=None, ended_at=clock.now())
+        text = report(row, self._runs.nodes(row.id))
+        await asyncio.to_thread((self._runs.folder(row.id) / "report.md").write_text, text)
+        return row

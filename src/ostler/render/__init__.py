@@ -1,0 +1,1 @@
+"""What is drawn for people: events and envelopes as lines, Markdown, the foot of a terminal."""

@@ -1,0 +1,92 @@
+"""On which machine a session, a turn or a terminal is: here, by the index in the directory, or by asking around."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+
+from ostler.errors import OstlerError
+from ostler.machines.membership import Membership, SeenMachine
+from ostler.machines.model import SessionEntry
+from ostler.server.addressing import AddressKind, target_of
+from ostler.server.auth import Person
+from ostler.work import Ostler
+
+_KNOWN = 10_000
+_PLURAL: dict[AddressKind, str] = {"session": "sessions", "turn": "turns", "terminal": "terminals"}
+
+Get = Callable[[SeenMachine, Person, str], Awaitable[tuple[int, bytes]]]
+
+
+class MachineFinder:
+    def __init__(self, ostler: Ostler, membership: Membership, get: Get) -> None:
+        self._o, self._membership, self._get = ostler, membership, get
+        self._known: OrderedDict[tuple[AddressKind, str], str] = OrderedDict()  # machine, of what was found elsewhere
+
+    def named(self, name: str) -> SeenMachine:
+        """Raises not_found."""
+        machine = self._membership.machine(name)
+        if machine is None:
+            known = ", ".join(seen.name for seen in self._membership.machines)
+            raise OstlerError("not_found", f"no machine is called {name[:100]!r}", f"There are: {known}")
+        return machine
+
+    async def find(self, kind: AddressKind, key: str, person: Person) -> tuple[str, SeenMachine | None]:
+        """The key without the machine that it may name (`k3pq@hawk`), and the machine; None: look for it here.
+
+        Raises bad_request for an id that several machines have.
+        """
+        bare, at, name = key.rpartition("@")
+        if at and (machine := self._membership.machine(name)) is not None:
+            return bare, machine
+        if self._is_here(kind, key):
+            return key, None
+        known = self._membership.machine(self._known.get((kind, key), ""))
+        if known is not None and known.answers:
+            return key, known
+        found = await self._in_directory(kind, key) or await self._around(kind, key, person)
+        if found is not None:
+            self._remember(kind, key, found)
+        return key, found
+
+    def _is_here(self, kind: AddressKind, key: str) -> bool:
+        store = self._o.store
+        if kind == "turn":
+            return store.turn(key) is not None
+        if kind == "terminal":
+            return any(key in (row.id, row.name) for row in self._o.terminals.list())
+        return any(key in (row.id, row.name) for row in store.find(key))
+
+    async def _in_directory(self, kind: AddressKind, key: str) -> SeenMachine | None:
+        if kind == "terminal":
+            return None  # they come and go too quickly for an index
+        session = key.rpartition("-")[0] if kind == "turn" else key
+        try:
+            found = await self._membership.directory.find_sessions(session)
+        except OstlerError:
+            return None  # Postgres is away: the machines themselves are asked
+        elsewhere = [entry for entry in found if entry.machine != self._membership.id]
+        if kind == "session" and self._o.store.find(key) and not any(key in (e.id, e.name) for e in elsewhere):
+            return None  # the beginning of an id of ours
+        if len({entry.machine for entry in elsewhere}) > 1:
+            raise self._ambiguous(key, elsewhere)
+        return self._membership.machine(elsewhere[0].machine) if elsewhere else None
+
+    def _ambiguous(self, key: str, found: list[SessionEntry]) -> OstlerError:
+        names = {entry.machine: (self._membership.machine(entry.machine), entry.id) for entry in found}
+        choices = ", ".join(sorted(f"{id}@{seen.name}" for seen, id in names.values() if seen is not None))
+        return OstlerError("bad_request", f"{key!r} could be any of {choices}", "Name the machine too")
+
+    async def _around(self, kind: AddressKind, key: str, person: Person) -> SeenMachine | None:
+        """The machine that says that it has it: one that the index does not know of yet, or a terminal."""
+        others = [seen for seen in self._membership.others if seen.answers]
+        target = target_of(f"/api/{_PLURAL[kind]}/{key}", "")
+        answers = await asyncio.gather(*(self._get(seen, person, target) for seen in others), return_exceptions=True)
+        for seen, answer in zip(others, answers, strict=True):
+            if not isinstance(answer, BaseException) and answer[0] == 200:
+                return seen
+        return None
+
+    def _remember(self, kind: AddressKind, key: str, machine: SeenMachine) -> None:
+        self._known[kind, key] = machine.id
+        if len(self._known) > _KNOWN:
+            self._known.popitem(last=False)

@@ -1,0 +1,226 @@
+"""The sessions and terminals of other machines: listed, followed live, and shown as they were when one is away."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+from functools import partial
+
+import msgspec
+from msgspec import Struct, structs
+
+from ostler.errors import OstlerError
+from ostler.machines.membership import SeenMachine
+from ostler.machines.model import SessionEntry
+from ostler.model import TerminalRow
+from ostler.server.addressing import target_of
+from ostler.server.auth import Person
+from ostler.server.front_door import FrontDoor, check_answers, unreachable
+from ostler.server.live_index import LiveIndex, Removed, RowKind
+from ostler.server.machine_client import NETWORK_ERRORS
+from ostler.server.views import SessionView
+from ostler.supervise import Loop
+
+MANY = 500  # sessions of one machine that is away
+_SILENCE = 45.0  # seconds: a stream tells every 15 that it lives
+_AGAIN = 1.0  # seconds before a machine that does not answer is asked again
+_STREAM = [(b"accept", b"text/event-stream")]
+_encode = msgspec.json.Encoder().encode
+
+# The rows of a live view are the same for everybody who may look at all.
+_VIEWER = Person(id="front-door", name="front door", rights="view")
+
+_log = logging.getLogger(__name__)
+
+
+class FarSessions(Struct):
+    items: list[SessionView]
+
+
+class OtherSessions:
+    def __init__(self, front_door: FrontDoor) -> None:
+        self._door, self._membership = front_door, front_door.membership
+        self._last: dict[str, dict[str, SessionView]] = {}  # machine → what it last told
+        self._terminals: dict[str, set[str]] = {}  # machine → those that it told of
+        self._following: dict[str, Loop] = {}
+        self._looking = Loop("following other machines", self._look)
+        self._index: LiveIndex | None = None
+
+    # -- listed
+
+    async def listed(self, person: Person) -> list[SessionView]:
+        """Of all other machines, those that are away included. Nothing is waited for longer than some seconds."""
+        machines = [seen for seen in self._membership.others if seen.state != "gone"]
+        found = await asyncio.gather(*(self._of_machine(seen, person) for seen in machines))
+        return [view for views in found for view in views]
+
+    async def _of_machine(self, machine: SeenMachine, person: Person) -> list[SessionView]:
+        try:
+            check_answers(machine)
+            status, body = await self._door.get(machine, person, "/api/sessions")
+            if status != 200:
+                raise unreachable(machine, f"it answered {status}")
+            views = [_of(machine, view) for view in msgspec.json.decode(body, type=FarSessions).items]
+        except (OstlerError, msgspec.DecodeError) as error:
+            _log.debug("sessions of %s: %s", machine.name, error)
+            return await self._last_known(machine)
+        self._last[machine.id] = {view.id: view for view in views}
+        return views
+
+    async def _last_known(self, machine: SeenMachine) -> list[SessionView]:
+        """What it told us, else what the directory's index has."""
+        if machine.id not in self._last:
+            try:
+                entries = await self._membership.directory.sessions_of(machine.id, MANY)
+            except OstlerError as error:
+                _log.debug("the index of %s: %s", machine.name, error)
+                return []
+            self._last[machine.id] = {entry.id: _of(machine, _view_of(entry)) for entry in entries}
+        return [structs.replace(view, reachable=False) for view in self._last[machine.id].values()]
+
+    # -- journals
+
+    async def journal(self, session: str, after: int, person: Person) -> AsyncGenerator[bytes, None] | None:
+        """The journal of a session elsewhere beyond `after`, as frames; None: it is here, or nowhere."""
+        key, machine = await self._door.find_session(session, person)
+        if machine is None or machine.id == self._membership.id:
+            return None
+        check_answers(machine)
+        target = target_of(f"/api/sessions/{key}/events", f"after={after}")
+        return self._frames(machine, person, target)
+
+    async def _frames(self, machine: SeenMachine, person: Person, target: str) -> AsyncGenerator[bytes, None]:
+        """Whole frames of an event stream, until it ends. Raises crashed, or what the machine says."""
+        async with await self._door.ask(machine, person, "GET", target, _STREAM) as answer:
+            if answer.status != 200:
+                raise OstlerError("not_found", f"machine {machine.name} refused it ({answer.status})")
+            rest = b""
+            async for data in _while_heard(machine, answer.chunks()):
+                whole, found, rest = (rest + data).rpartition(b"\n\n")
+                if found:
+                    yield whole + found
+
+    # -- live
+
+    def follow(self, index: LiveIndex) -> None:
+        """Tells this index the rows of all other machines, from now on."""
+        self._index = index
+        self._looking.start()
+
+    async def leave(self) -> None:
+        self._index = None
+        following, self._following = self._following, {}  # at once: somebody may follow again while these end
+        await self._looking.stop()
+        for loop in following.values():
+            await loop.stop()
+
+    async def _look(self) -> None:
+        """One follower for each machine that answers; those that are gone are let go, with their rows."""
+        wanted = {seen.id: seen for seen in self._membership.others if seen.state != "gone"}
+        for id in self._following.keys() - wanted.keys():
+            await self._following.pop(id).stop()
+            self._tell_gone(id)
+        for id in wanted.keys() - self._following.keys():
+            name = f"following machine {wanted[id].name}"
+            self._following[id] = Loop(name, partial(self._follow_once, id), longest=_AGAIN)
+            self._following[id].start()
+        await self._membership.changed()
+
+    async def _follow_once(self, id: str) -> None:
+        """As long as the machine answers; when it does not, its rows say so."""
+        machine = self._membership.machine(id)
+        if machine is None:
+            return
+        try:
+            check_answers(machine)
+            work = asyncio.create_task(self._take_rows(machine))
+            lost = asyncio.create_task(self._membership.until_lost(id))
+            try:
+                await asyncio.wait({work, lost}, return_when=asyncio.FIRST_COMPLETED)
+                if work.done():
+                    work.result()
+            finally:
+                work.cancel()
+                lost.cancel()
+                await asyncio.gather(work, lost, return_exceptions=True)
+        except OstlerError as error:
+            _log.debug("following %s: %s", machine.name, error)
+        await self._last_known(machine)
+        self._tell_away(id)
+        await asyncio.sleep(_AGAIN)
+
+    async def _take_rows(self, machine: SeenMachine) -> None:
+        known: dict[str, SessionView] = {}
+        async for piece in self._frames(machine, _VIEWER, "/api/live"):
+            for frame in piece.split(b"\n\n"):
+                self._take(machine, known, frame)
+
+    def _take(self, machine: SeenMachine, known: dict[str, SessionView], frame: bytes) -> None:
+        kind, _, data = frame.removeprefix(b"event: ").partition(b"\ndata: ")
+        if self._index is None:
+            return
+        if kind == b"session":
+            view = _of(machine, msgspec.json.decode(data, type=SessionView))
+            known[view.id] = view
+            self._index.put_foreign("session", view.id, _encode(view))
+        elif kind == b"terminal":
+            terminal = msgspec.json.decode(data, type=TerminalRow).id
+            self._terminals.setdefault(machine.id, set()).add(terminal)
+            self._index.put_foreign("terminal", terminal, data)
+        elif kind == b"gone":
+            removed = msgspec.json.decode(data, type=Removed)
+            known.pop(removed.id, None)
+            self._index.remove_foreign(removed.what, removed.id)
+        elif kind == b"ready":
+            for id in self._last.get(machine.id, {}).keys() - known.keys():
+                self._index.remove_foreign("session", id)  # removed while nobody followed
+            self._last[machine.id] = known
+
+    def _tell_away(self, machine: str) -> None:
+        for view in self._last.get(machine, {}).values():
+            if self._index is not None:
+                self._index.put_foreign("session", view.id, _encode(structs.replace(view, reachable=False)))
+
+    def _tell_gone(self, machine: str) -> None:
+        rows: list[tuple[RowKind, str]] = [("session", id) for id in self._last.pop(machine, {})]
+        rows += [("terminal", id) for id in self._terminals.pop(machine, ())]
+        for what, id in rows:
+            if self._index is not None:
+                self._index.remove_foreign(what, id)
+
+
+async def _while_heard(machine: SeenMachine, chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    """What comes, until nothing came for longer than a stream may be silent. Raises crashed."""
+    try:
+        while True:
+            async with asyncio.timeout(_SILENCE):
+                data = await anext(chunks, None)
+            if data is None:
+                return
+            yield data
+    except NETWORK_ERRORS as error:
+        raise unreachable(machine, str(error) or "it has fallen silent") from error
+
+
+def _of(machine: SeenMachine, view: SessionView) -> SessionView:
+    return structs.replace(view, machine=machine.name, reachable=True)
+
+
+def _view_of(entry: SessionEntry) -> SessionView:
+    """What the index knows of a session whose machine is away."""
+    return SessionView(
+        id=entry.id,
+        agent=entry.agent,
+        folder=entry.folder,
+        created_at=entry.created_at,
+        used_at=entry.used_at,
+        name=entry.name,
+        state=entry.state,
+        turns=entry.turns,
+        turn=None,
+        doing="",
+        queued=0,
+        live_terminals=0,
+        ask=None,
+        asks=0,
+        primary_terminal=None,
+    )

@@ -1,0 +1,241 @@
+"""Pipelines over HTTP: check and start them, follow their runs, answer their gates."""
+
+import os
+from typing import Annotated
+
+from msgspec import Meta, Struct, field, structs
+
+from ostler.errors import OstlerError
+from ostler.pipelines.forks import forked_run
+from ostler.pipelines.inputs import complete_inputs
+from ostler.pipelines.load import examples
+from ostler.pipelines.model import Approval, Mode, Pipeline, RunRow
+from ostler.pipelines.parse import parse_pipeline
+from ostler.pipelines.report import report
+from ostler.server.auth import Person
+from ostler.server.live import Live
+from ostler.server.replies import Reply
+from ostler.server.request_body import RequestBody
+from ostler.server.routes_sessions import absolute
+from ostler.server.routing import Routes
+from ostler.server.run_processes import RunProcesses
+from ostler.server.run_views import (
+    NodeDetail,
+    PipelineView,
+    RunView,
+    node_detail,
+    pipeline_view,
+    run_views,
+)
+from ostler.store.beneath import open_beneath
+from ostler.work import Ostler
+from ostler.work.turns.prepare import check_folder
+
+_MAX = 1 << 20  # bytes of a file
+MARKDOWN, HTML = "text/markdown", "text/html"
+
+Words = Annotated[str, Meta(max_length=65_536)]  # however they are escaped, a body may be so long
+Path = Annotated[str, Meta(min_length=1, max_length=4096)]
+InputName = Annotated[str, Meta(max_length=100)]
+
+pipelines = Routes("pipelines")
+
+
+class PipelineSource(RequestBody, frozen=True, kw_only=True):
+    """One of: `example` (one that ships with ostler), `file` (TOML, relative to `folder`), or `text` (TOML)."""
+
+    folder: Path
+    example: Annotated[str, Meta(max_length=100)] | None = None
+    file: Path | None = None
+    text: Words | None = None
+
+
+class NewRun(PipelineSource, frozen=True, kw_only=True):
+    """`folder`: where it works, an absolute path, or one that begins with `~/`. `mode`: instead of the file's own."""
+
+    inputs: Annotated[dict[InputName, Words], Meta(max_length=100)] = field(default_factory=dict)
+    mode: Mode | None = None
+
+
+class GateAnswer(RequestBody, frozen=True, kw_only=True):
+    """`go`: whether it goes on. `answer`: of a gate, what the nodes after it read; of a node, its result instead of
+    running it. `prompt`: what a node runs with instead of its own."""
+
+    go: bool
+    answer: Words | None = None
+    prompt: Words | None = None
+
+
+class RunForkRequest(RequestBody, frozen=True, kw_only=True):
+    """The new run takes over the results of the old one, but for `node` and what needs it. `prompt`: another one."""
+
+    node: Annotated[str, Meta(min_length=1, max_length=100)]
+    prompt: Words | None = None
+
+
+class PipelineList(Struct, frozen=True, kw_only=True):
+    items: list[PipelineView]
+
+
+class RunList(Struct, frozen=True, kw_only=True):
+    items: list[RunView]
+
+
+# -- pipelines ----------------------------------------------------------------------------------------
+
+
+@pipelines("GET /api/pipelines", "The pipelines that ship with ostler")
+async def list_pipelines() -> PipelineList:
+    found = sorted(examples().items())
+    return PipelineList(items=[pipeline_view(parse_pipeline(f"{name}.toml", text)) for name, text in found])
+
+
+@pipelines("POST /api/pipelines/check", "Checks a pipeline, all of it, and runs nothing", status=200)
+async def check_pipeline_source(ostler: Ostler, data: PipelineSource) -> PipelineView:
+    """What is wrong is told with its line (400). Files are TOML; one in Python is run by `ostler pipeline run`."""
+    return pipeline_view(_load(data, _folder(ostler, data)))
+
+
+# -- runs ---------------------------------------------------------------------------------------------
+
+
+@pipelines("GET /api/runs", "Runs of pipelines, the newest first")
+async def list_runs(watcher: Live, limit: Annotated[int, Meta(ge=1, le=1000)] = 100) -> RunList:
+    watch = watcher.watch
+    return RunList(items=run_views(watch, watch.newest_runs(limit))[::-1])
+
+
+@pipelines("POST /api/runs", "Starts a run of a pipeline, in a process of its own", status=202, problems=(429,))
+async def start_run(ostler: Ostler, watcher: Live, run_processes: RunProcesses, data: NewRun) -> RunView:
+    folder = _folder(ostler, data)
+    found = _load(data, folder)
+    found = structs.replace(found, mode=data.mode) if data.mode else found
+    inputs = complete_inputs(found, data.inputs)
+    row = await run_processes.runs.add(found, folder, inputs, owner=ostler.desk.id)
+    await run_processes.start(row)
+    return _view(watcher, row)
+
+
+@pipelines("GET /api/runs/{run}", "One run, with its nodes")
+async def get_run(watcher: Live, run_processes: RunProcesses, run: str) -> RunView:
+    """`run` may be `last`, or the beginning of an id."""
+    return _view(watcher, run_processes.runs.find(run))
+
+
+@pipelines("GET /api/runs/{run}/nodes/{node}", "One node of a run, with what it was asked and what it gave")
+async def get_run_node(watcher: Live, run_processes: RunProcesses, run: str, node: str) -> NodeDetail:
+    runs = run_processes.runs
+    row = runs.find(run)
+    found = row.pipeline.find(node)
+    sessions = {session for session in runs.node(row.id, node).sessions.values() if session}
+    turns = {session: turn.id for session, turn in watcher.watch.current_turns(sessions).items()}
+    return node_detail(row, found, runs.node(row.id, node), turns)
+
+
+@pipelines(
+    "GET /api/runs/{run}/report",
+    "What came of a run, as a document",
+    media_types=(MARKDOWN, HTML),
+    answer=str,
+)
+async def get_run_report(run_processes: RunProcesses, run: str, html: bool = False) -> Reply:
+    """Markdown, or with `html` a whole page without scripts, as a download."""
+    from ostler.pipelines.report_html import report_html  # brings a parser of Markdown
+
+    row = run_processes.runs.find(run)
+    nodes = run_processes.runs.nodes(row.id)
+    text = report_html(row, nodes) if html else report(row, nodes)
+    name = f"{row.pipeline.name}-{row.id}.{'html' if html else 'md'}"
+    headers = [(b"content-disposition", f'attachment; filename="{name}"'.encode())]
+    return Reply(text, media_type=HTML if html else MARKDOWN, headers=headers)
+
+
+@pipelines("POST /api/runs/{run}/nodes/{node}/answer", "Answers the gate of a node", status=200, problems=(409, 429))
+async def answer_gate(
+    ostler: Ostler, watcher: Live, run_processes: RunProcesses, person: Person, run: str, node: str, data: GateAnswer
+) -> RunView:
+    """A node that does not wait for a person is an error (400). An interrupted run goes on with the answer."""
+    if not data.go and (data.answer is not None or data.prompt is not None):
+        raise OstlerError("bad_request", "a denial has neither answer nor prompt")
+    runs = run_processes.runs
+    row = runs.find(run)
+    if row.state != "running":
+        raise OstlerError("bad_request", f"{row.id} is {row.state}: there is nothing to answer")
+    approval = Approval(go=data.go, by=person.name, prompt=data.prompt, answer=data.answer)
+    await runs.approve(row, node, approval)
+    if not runs.owned(row):
+        await run_processes.start(await runs.claim(row, ostler.desk.id))
+    return _view(watcher, row)
+
+
+@pipelines("POST /api/runs/{run}/cancel", "Cancels a run; one that has ended stays as it is", status=202)
+async def cancel_run(watcher: Live, run_processes: RunProcesses, run: str) -> RunView:
+    """All its agents and commands end, whichever process runs it."""
+    return _view(watcher, await run_processes.runs.cancel(run_processes.runs.find(run)))
+
+
+@pipelines("POST /api/runs/{run}/resume", "Goes on with an interrupted run", status=202, problems=(409, 429))
+async def resume_run(ostler: Ostler, watcher: Live, run_processes: RunProcesses, run: str) -> RunView:
+    """What is finished is not done again."""
+    runs = run_processes.runs
+    row = runs.find(run)
+    if row.state != "running":
+        raise OstlerError("bad_request", f"{row.id} is {row.state}: there is nothing to go on with", "Fork it instead")
+    if runs.owned(row):
+        raise OstlerError("busy", f"{row.id} is running")
+    await run_processes.start(await runs.claim(row, ostler.desk.id))
+    return _view(watcher, row)
+
+
+@pipelines("POST /api/runs/{run}/fork", "Runs part of a run again, as a new run", status=202, problems=(429,))
+async def fork_run(
+    ostler: Ostler, watcher: Live, run_processes: RunProcesses, run: str, data: RunForkRequest
+) -> RunView:
+    runs = run_processes.runs
+    old = runs.find(run)
+    changed, given = forked_run(old, runs.nodes(old.id), data.node, data.prompt)
+    folder = check_folder(old.folder)
+    row = await runs.add(changed, folder, old.inputs, owner=ostler.desk.id, fork_of=old.id, given=given)
+    await run_processes.start(row)
+    return _view(watcher, row)
+
+
+# -- below
+
+
+def _view(watcher: Live, row: RunRow) -> RunView:
+    (view,) = run_views(watcher.watch, [row.id])
+    return view
+
+
+def _folder(ostler: Ostler, data: PipelineSource) -> str:
+    return check_folder(absolute(data.folder, ostler.setup.home))
+
+
+def _load(data: PipelineSource, folder: str) -> Pipeline:
+    match data:
+        case PipelineSource(example=str(name), file=None, text=None):
+            shipped = examples()
+            if name not in shipped:
+                hint = f"There are: {', '.join(sorted(shipped))}"
+                raise OstlerError("not_found", f"ostler ships no pipeline {name!r}", hint)
+            return parse_pipeline(f"{name}.toml", shipped[name])
+        case PipelineSource(example=None, file=str(file), text=None):
+            return parse_pipeline(file, _read(folder, file))
+        case PipelineSource(example=None, file=None, text=str(text)):
+            return parse_pipeline("pipeline.toml", text)
+    raise OstlerError("bad_request", "say which pipeline is meant", "Give example, or file, or text")
+
+
+def _read(folder: str, file: str) -> str:
+    if file.endswith(".py"):
+        hint = f"Run it at the command line: ostler pipeline run {file}"
+        raise OstlerError("unsupported", "the server does not run pipelines that are written in Python", hint)
+    with open(open_beneath(folder, file), "rb") as opened:
+        if os.fstat(opened.fileno()).st_size > _MAX:
+            raise OstlerError("bad_request", f"{file} is larger than a pipeline file may be (1 MB)")
+        data = opened.read(_MAX)
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise OstlerError("bad_request", f"{file} is not a text file in UTF-8") from None

@@ -1,0 +1,1 @@
+"""Hooks of agents: where they call ostler, and what becomes of what they say."""

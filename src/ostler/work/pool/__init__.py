@@ -1,0 +1,1 @@
+"""The pool: which turns may run now, for all ostler processes of a machine."""

@@ -1,0 +1,1 @@
+"""Sessions: made, found, continued, closed, expired, imported."""

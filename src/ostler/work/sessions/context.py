@@ -1,0 +1,22 @@
+"""What sessions need of the process that they live in."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ostler.store import Store
+from ostler.work.terminals.context import TerminalContext
+from ostler.work.transports.choose import TransportResources
+from ostler.work.turns.control import TurnControl
+from ostler.work.turns.live_turns import Turns
+from ostler.work.turns.prepare import Setup
+
+
+class SessionContext(NamedTuple):
+    store: Store
+    owner: str  # this process's id as an owner
+    setup_in: Callable[[str], Setup]  # what holds in a folder
+    start_warden: Callable[[], object]  # early, while the turn is still being prepared
+    services: TransportResources
+    turns: Turns
+    control: TurnControl
+    terminal: TerminalContext

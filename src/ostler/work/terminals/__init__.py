@@ -1,0 +1,1 @@
+"""Terminals of sessions, wherever they live: in this process, in another one, or only on disk."""

@@ -1,0 +1,25 @@
+"""What terminals need of the process that they live in. Imports little: every turn has a terminal."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from ostler.process import Warden
+from ostler.store import Store
+from ostler.work.turns.prepare import Setup
+from ostler.work.turns.unwritten import Unwritten
+
+if TYPE_CHECKING:
+    from ostler.terminal.screen.screens import Screens
+    from ostler.work.terminals.turn_terminal import TurnTerminal
+
+
+class TerminalContext(NamedTuple):
+    store: Store
+    owner: str  # this process's id as an owner
+    home: str  # the user's
+    setup_in: Callable[[str], Setup]  # what holds in a folder
+    warden: Callable[[], Awaitable[Warden]]
+    screens: "Callable[[], Screens]"  # started when somebody looks
+    unwritten: Unwritten
+    end_orphaned: Callable[[], Awaitable[object]]  # ends what dead processes left
+    of_turns: "dict[str, TurnTerminal]"  # what the turns of this process say, by terminal

@@ -1,0 +1,105 @@
+"""The contract between a turn and what runs it: an attempt and its context go in, how it went comes out."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from msgspec import Struct, structs
+
+from ostler.agents import Agent, Reader
+from ostler.agents.dialog import Dialog
+from ostler.model import AnyEvent, Callback, Exit, Launch, Problem, TransportName, Turn, Verdict, Wall
+from ostler.process import Size
+from ostler.settings import Settings
+from ostler.store import Redactor
+from ostler.work.transports.stop import Stop
+from ostler.work.turns.artifacts import Artifacts
+
+if TYPE_CHECKING:
+    from ostler.work.hooks.hook_turn import HookTurn
+    from ostler.work.walls import Walled
+
+# Those that a turn can ask for, and those of a command: in its own terminal, or nothing at all to run.
+AnyTransport = TransportName | Literal["terminal", "nothing"]
+Add = Callable[[list[AnyEvent]], Awaitable[None]]
+OutputSink = Callable[[str, bytes], None]  # a stream, and bytes of it
+
+
+def nobody(stream: str, data: bytes) -> None:
+    """For output that nobody is shown."""
+
+
+class Attempt(Struct, frozen=True, kw_only=True):
+    """One launch of a turn by one agent."""
+
+    turn: Turn
+    agent: Agent
+    reader: Reader
+    launch: Launch
+    env: dict[str, str]
+    served_by: str
+    records_of: str  # the agent whose records come: on a cassette it may be another than the one that serves
+    redactor: Redactor
+    effective_turn: Turn  # the turn as the agent gets it: prompt with schema, attachments checked
+    transport: AnyTransport
+    dialog: Dialog | None = None  # the agent's side of the protocol, where the transport is a dialog
+    trusted: bool = False  # the user trusts what the folder holds for the agent
+    state: str = ""  # the state folder
+    walled: "Walled | None" = None  # the wall that its process is kept behind
+    callback: Callback | None = None  # where its hooks call
+    adopts: tuple[AnyEvent, ...] | None = None  # what the journal has of a turn that is taken up again in its pane
+    # Of a command:
+    stdin: int | None = None  # a descriptor that it reads itself, instead of what the launch has for it
+    shown: OutputSink | None = None  # who gets its output as it comes, masked
+    size: Size | None = None  # of its terminal
+
+    @property
+    def wall(self) -> Wall | None:
+        return self.walled.wall if self.walled else None
+
+    @property
+    def env_outside(self) -> dict[str, str]:
+        """Its environment without its wall, which says where its state really lies: a shadow is one process's."""
+        return {**self.env, **self.walled.outside} if self.walled else self.env
+
+
+class TurnContext(Struct, frozen=True, kw_only=True):
+    """What a transport gets of the turn that it runs."""
+
+    add: Add  # commits events to the journal; raises OstlerError("store")
+    artifacts: Artifacts
+    stop: Stop
+    settings: Settings  # of the turn's folder
+    set_asking: Callable[[bool], Awaitable[None]]  # somebody is being asked, or no longer
+    shown: OutputSink = nobody  # gets the raw output
+    hooks: "HookTurn | None" = None  # what its hooks tell, where it has some
+
+    @property
+    def asking(self) -> bool:
+        """A hook has put something to a person."""
+        return self.hooks is not None and self.hooks.asking
+
+
+class Carried(Struct, frozen=True, kw_only=True):
+    """How an attempt went."""
+
+    verdict: Verdict
+    exit: Exit | None
+    leaked: tuple[str, ...]
+    worked: bool  # the agent did something that must not be done again by another
+
+
+class Transport(Protocol):
+    """Runs attempts at turns."""
+
+    async def run(self, attempt: Attempt, context: TurnContext) -> Carried:
+        """Runs the attempt to its end, or until `context.stop`; then nothing of it is left running.
+
+        Raises OstlerError when it could not be started or its journal could not be written.
+        """
+        ...
+
+
+def stopped_verdict(verdict: Verdict, problem: Problem) -> Verdict:
+    """How a turn went that ostler ended, whatever the agent said of it then: some call that a success."""
+    outcome: Any = {"cancelled": "cancelled", "timed_out": "timed_out"}.get(problem.kind, "failed")
+    return structs.replace(verdict, outcome=outcome, error=problem)

@@ -1,0 +1,1 @@
+"""Turns: from their options to their envelope."""

@@ -1,0 +1,23 @@
+"""`ostler hand`: another agent goes on, in a session that is linked with the old one."""
+
+import json
+
+from cli.conftest import Shell
+
+
+def test_a_session_is_handed_over_with_what_was_done(shell: Shell) -> None:
+    prompt = '[[plan:["read", "write"]]] [[write:notes.txt]] [[say:half done]]'
+    assert shell("run", "claude", prompt, "--name", "old", "--access", "write", "-q").returncode == 0
+    told = shell("hand", "old", "codex", "--dry-run").stdout
+    for part in ("another agent (claude)", "half done", "- [", "+++ b/notes.txt"):
+        assert part in told, part
+    handed = shell("hand", "old", "codex", "[[say:finished]]", "--name", "new", "--json")
+    envelope = json.loads(handed.stdout)
+    assert (handed.returncode, envelope["agent"], envelope["text"]) == (0, "codex", "finished")
+    rows = {row["name"]: row for row in json.loads(shell("sessions", "--json").stdout)}
+    assert rows["new"]["handed_from"] == rows["old"]["id"] and rows["new"]["access"] == "write"
+
+
+def test_what_has_no_turns_cannot_be_handed_over(shell: Shell) -> None:
+    refused = shell("hand", "nobody", "codex")
+    assert refused.returncode == 2 and "no session is called 'nobody'" in refused.stderr

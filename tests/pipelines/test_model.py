@@ -1,0 +1,19 @@
+"""The graph of a pipeline."""
+
+from ostler.pipelines.model import Node, NodeResult, Pipeline
+
+
+def test_what_comes_after_a_node() -> None:
+    nodes = (
+        Node(name="a", gate="?"),
+        Node(name="b", gate="?", needs=("a",)),
+        Node(name="c", gate="?", needs=("b",)),
+        Node(name="d", gate="?"),
+    )
+    pipeline = Pipeline(name="p", nodes=nodes)
+    assert pipeline.after("a") == {"b", "c"} and pipeline.after("c") == set()
+    assert pipeline.node("b") is nodes[1]
+
+
+def test_only_done_is_ok() -> None:
+    assert NodeResult(state="done").ok and not NodeResult(state="skipped").ok

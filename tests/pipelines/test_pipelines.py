@@ -1,0 +1,302 @@
+"""Pipelines at work with the scripted agent: graphs, gates, loops, items, worktrees, cancel, fork, and kill -9."""
+
+import asyncio
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.conftest import Shell
+from ostler.process import tree
+from ostler.store import Store
+from ostler.work.owner import alive
+from waiting import wait_until
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    made = Shell(tmp_path)
+    made.environ |= {"OSTLER_HOME": str(tmp_path / "state"), "OSTLER_SCRIPT_SPEED": "0", "OSTLER_ONLY": "script"}
+    yield made
+    for process in made.started:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+def flow(shell: Shell, text: str) -> str:
+    (shell.folder / "flow.toml").write_text(text)
+    return "flow.toml"
+
+
+def run(shell: Shell, text: str, *more: str) -> tuple[int, dict[str, Any], dict[str, dict[str, Any]]]:
+    """The exit code, the run, and its nodes by name."""
+    ran = shell("pipeline", "run", flow(shell, text), "--json", *more)
+    assert ran.stdout, ran.stderr
+    told = json.loads(ran.stdout)
+    return ran.returncode, told["run"], {row["node"]: row for row in told["nodes"]}
+
+
+def results(nodes: dict[str, dict[str, Any]]) -> dict[str, tuple[str, str]]:
+    return {name: (row["result"]["state"], row["result"].get("text", "").strip()) for name, row in nodes.items()}
+
+
+def test_nodes_hand_on_what_they_say_and_conditions_choose(shell: Shell) -> None:
+    """One graph with all kinds of nodes: a run starts DBOS, which takes its time."""
+    code, row, nodes = run(
+        shell,
+        """
+        [inputs]
+        task = "hay"
+        [nodes.plan]
+        agent = "claude"
+        schema = { type = "object" }
+        prompt = '[[structured:{"risk": "high", "parts": ["a", "b"]}]] [[say:planned]]'
+        [nodes.each_part]
+        agent = "codex"
+        needs = ["plan"]
+        each = "nodes.plan.structured.parts"
+        prompt = "[[say:{{ item }} of {{ inputs.task }}]]"
+        [nodes.risky]
+        command = ["echo", "{{ nodes.plan.structured.risk }}"]
+        needs = ["plan"]
+        when = "nodes.plan.structured.risk == 'high'"
+        [nodes.calm]
+        command = ["echo", "calm"]
+        needs = ["plan"]
+        when = "nodes.plan.structured.risk == 'low'"
+        [nodes.after_calm]
+        command = ["echo", "after [{{ nodes.calm.text }}]"]
+        needs = ["calm"]
+        [nodes.broken]
+        command = ["false"]
+        retry = 1
+        [nodes.after_broken]
+        command = ["echo", "never"]
+        needs = ["broken"]
+        [nodes.rescue]
+        command = ["echo", "rescued from {{ nodes.broken.state }}"]
+        needs = ["broken"]
+        when = "not nodes.broken.ok"
+        [nodes.until_three]
+        command = ["sh", "-c", "echo x >> rounds; wc -l < rounds"]
+        loop = { times = 5, check = ["sh", "-c", "test $(wc -l < rounds) -ge 3"] }
+        [nodes.never]
+        command = ["true"]
+        loop = { times = 2, until = "self.text == 'x'" }
+        """,
+    )
+    assert (code, row["state"]) == (1, "failed")
+    assert results(nodes) == {
+        "plan": ("done", "planned"),
+        "each_part": ("done", "a of hay\n\nb of hay"),
+        "risky": ("done", "high"),
+        "calm": ("skipped", ""),
+        "after_calm": ("done", "after []"),
+        "broken": ("failed", ""),
+        "after_broken": ("skipped", ""),
+        "rescue": ("done", "rescued from failed"),
+        "until_three": ("done", "3"),
+        "never": ("failed", ""),
+    }
+    assert nodes["broken"]["result"]["tries"] == 2
+    assert nodes["after_broken"]["result"]["error"] == "it needs broken, which is failed"
+    assert nodes["never"]["result"]["error"] == "its check did not pass in 2 rounds"
+    shown = shell("pipeline", "show").stdout
+    assert "each_part" in shown and "– skipped" in shown
+    report = shell("pipeline", "show", row["id"], "--report").stdout
+    assert report.startswith("# flow: failed") and "rescued from failed" in report
+    assert row["id"] in shell("pipeline", "list").stdout
+    forked = shell("pipeline", "fork", row["id"], "risky", "--json")
+    again = json.loads(forked.stdout)
+    assert again["run"]["fork_of"] == row["id"]
+    texts = {each["node"]: each["result"] for each in again["nodes"]}
+    assert texts["plan"]["session"] == nodes["plan"]["result"]["session"]  # taken over
+    assert texts["risky"]["session"] != nodes["risky"]["result"]["session"]  # run again
+
+
+def git(folder: Path, *args: str) -> str:
+    who = ["-c", "user.name=x", "-c", "user.email=x@y"]
+    return subprocess.run(["git", "-C", str(folder), *who, *args], capture_output=True, text=True, check=True).stdout
+
+
+def test_worktrees_are_merged_kept_and_cleaned_up(shell: Shell) -> None:
+    git(shell.folder, "init", "-q", "-b", "main")
+    (shell.folder / "old.txt").write_text("old\n")
+    git(shell.folder, "add", ".")
+    git(shell.folder, "commit", "-qm", "first")
+    code, row, nodes = run(
+        shell,
+        """
+        [nodes.kept]
+        agent = "claude"
+        access = "write"
+        worktree = true
+        prompt = "[[write:kept.txt]]"
+        [nodes.merged]
+        agent = "codex"
+        access = "write"
+        worktree = { then = "merge" }
+        prompt = "[[write:merged.txt]]"
+        """,
+    )
+    assert (code, row["state"]) == (0, "done"), nodes
+    assert "+++ b/kept.txt" in nodes["kept"]["result"]["diff"]
+    assert (shell.folder / "merged.txt").exists() and not (shell.folder / "kept.txt").exists()
+    branches = git(shell.folder, "branch", "--list", "ostler/*").split()
+    assert branches == [f"ostler/{row['id']}/kept"]
+    assert "kept.txt" in git(shell.folder, "ls-tree", "--name-only", branches[0])
+    assert git(shell.folder, "worktree", "list").count("\n") == 1
+
+
+def wait_for_gate(shell: Shell, node: str) -> dict[str, Any]:
+    def looked() -> Any:
+        shown = shell("pipeline", "show", "--json")
+        rows = json.loads(shown.stdout)["nodes"] if shown.returncode == 0 else []
+        return next((row for row in rows if row["node"] == node and row.get("state") == "gate"), None)
+
+    found: dict[str, Any] = wait_until(looked)
+    return found
+
+
+def test_gates_wait_for_a_person_who_may_change_prompt_and_answer(shell: Shell) -> None:
+    text = """
+        [nodes.plan]
+        agent = "claude"
+        prompt = "[[say:first idea]]"
+        [nodes.write]
+        agent = "codex"
+        needs = ["plan"]
+        prompt = "[[say:wrote {{ nodes.plan.text }}]]"
+        """
+    going = shell.start("pipeline", "run", flow(shell, text), "--mode", "manual", "--json")
+    assert "Run plan?" in wait_for_gate(shell, "plan")["question"]
+    assert shell("pipeline", "approve", "last", "write").returncode == 2  # it is not its turn
+    assert shell("pipeline", "approve", "last", "plan", "--prompt", "[[say:better idea]]").returncode == 0
+    assert "wrote better idea" in wait_for_gate(shell, "write")["question"]
+    assert shell("pipeline", "approve", "last", "write", "--answer", "as I say").stdout == "write is approved\n"
+    told = json.loads(going.communicate()[0])
+    assert (going.returncode, [row["result"]["text"] for row in told["nodes"]]) == (0, ["better idea", "as I say"])
+
+
+def test_whoever_runs_it_is_shown_what_a_gate_asks_and_how_to_answer(shell: Shell) -> None:
+    text = """
+        [inputs]
+        what = "the parser"
+        [nodes.ship]
+        gate = "Ship {{ inputs.what }}?"
+        """
+    going = shell.start("pipeline", "run", flow(shell, text))
+    row = wait_for_gate(shell, "ship")
+    assert row["question"] == "Ship the parser?"
+    assert shell("pipeline", "approve", "last", "ship").returncode == 0
+    out = going.communicate()[0].decode()
+    assert f"ship · waits for you\n    Ship the parser?\n    answer: ostler pipeline approve {row['run']} ship" in out
+
+
+def test_a_run_is_cancelled_from_another_process_with_all_that_it_started(shell: Shell) -> None:
+    text = """
+        [nodes.long]
+        agent = "claude"
+        prompt = "[[say:begun]] [[never_end]]"
+        [nodes.command]
+        command = ["sleep", "600"]
+        [nodes.after]
+        command = ["true"]
+        needs = ["long"]
+        """
+    going = shell.start("pipeline", "run", flow(shell, text), "--json")
+
+    def both_run() -> bool:
+        with Store.open(shell.environ["OSTLER_HOME"]) as store:
+            states = {row.turn.agent: row.state for row in store.running_turns()}
+            return states.get("claude") == "running" and "exec" in states
+
+    wait_until(both_run)
+    assert "is being cancelled" in shell("pipeline", "cancel").stdout
+    told = json.loads(going.communicate()[0])
+    assert (going.returncode, told["run"]["state"]) == (130, "cancelled")
+    assert {row["node"]: row["state"] for row in told["nodes"]} == {
+        "long": "cancelled",
+        "command": "cancelled",
+        "after": "cancelled",
+    }
+    assert "has ended already" in shell("pipeline", "cancel").stdout
+    assert shell("pipeline", "resume", "last").returncode == 2
+
+
+# -- kill -9
+
+TWELVE = "".join(
+    f"""
+    [nodes.n{n}]
+    {'needs = ["' + '", "'.join(f"n{m}" for m in (n - 3, n - 2) if m >= 1) + '"]' if n > 2 else ""}
+    """
+    + (
+        f'agent = "claude"\n    prompt = "[[say:begun {n}]] [[wait:0.05]] [[say:said {n}]]"\n'
+        if n % 2
+        else f'command = ["sh", "-c", "echo {n} >> done; echo said {n}"]\n'
+    )
+    for n in range(1, 13)
+)
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("OSTLER_PIPELINE_KILLS", "2"))))
+def test_a_run_that_is_killed_goes_on_and_repeats_nothing_that_was_finished(shell: Shell, seed: int) -> None:
+    """OSTLER_PIPELINE_KILLS=100 kills at as many instants: after so many nodes have ended, and a moment more."""
+    dice = random.Random(seed)
+    going = shell.start("pipeline", "run", flow(shell, TWELVE))
+    finished = dice.randrange(0, 11)
+
+    def ended() -> list[dict[str, Any]]:
+        shown = shell("pipeline", "show", "--json")
+        rows = json.loads(shown.stdout)["nodes"] if shown.returncode == 0 else []
+        return [row for row in rows if "result" in row]
+
+    before = wait_until(lambda: ((rows := ended()) and len(rows) >= finished and rows) or (not finished and [{}]))
+    asyncio.run(asyncio.sleep(dice.random() * 0.3))
+    going.send_signal(signal.SIGKILL)
+    going.communicate()
+    resumed = shell("pipeline", "resume", "last", "--json")
+    if "there is nothing to go on with" not in resumed.stderr:  # it had ended before it was killed
+        assert resumed.returncode == 0, resumed.stderr
+    told = json.loads(shell("pipeline", "show", "--json").stdout)
+    assert told["run"]["state"] == "done"
+    after = {row["node"]: row["result"] for row in told["nodes"]}
+    assert {name: result["state"] for name, result in after.items()} == {f"n{n}": "done" for n in range(1, 13)}
+    assert all(result["text"].strip().endswith(f"said {name[1:]}") for name, result in after.items())
+    for row in before:  # the very same turn: it was not run again
+        assert not row or after[row["node"]]["turn"] == row["result"]["turn"]
+    _nothing_left(shell)
+
+
+def _nothing_left(shell: Shell) -> None:
+    """No orphan, no open turn, and each journal without a gap."""
+    with Store.open(shell.environ["OSTLER_HOME"]) as store:
+        assert store.running_turns() == []
+        for session in store.sessions():
+            seqs = [event.seq for event in store.events(session.id)]
+            assert seqs == list(range(1, len(seqs) + 1))
+            for turn in store.turns(session.id):
+                assert tree.marked(turn.id) == []
+        assert [owner for owner in store.owners() if alive(owner)] == []
+
+
+def test_dbos_is_not_imported_unless_a_pipeline_runs(shell: Shell) -> None:
+    script = (
+        "import sys\nfrom ostler.cli import main\n"
+        "try: main(['pipeline', 'check', 'review'])\n"
+        "finally: print([m for m in ('dbos', 'sqlalchemy') if m in sys.modules], file=sys.stderr)"
+    )
+    env = {**os.environ, "HOME": str(shell.folder)}
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, env=env)
+    assert ran.stderr == "[]\n" and ran.stdout.startswith("review: 4 nodes")

@@ -1,0 +1,38 @@
+"""A prompt that the process of a dialog does not take up is undelivered, long before silence counts."""
+
+import asyncio
+import os
+import signal
+
+from ostler.testing.clock import Clock
+from work.scripted import Stable, collect, turn_until
+
+
+async def test_a_prompt_that_is_not_read_is_undelivered(stable: Stable, clock: Clock) -> None:
+    stable.script.plays([{"history": True}])
+    async with stable.ostler() as o:
+        session = await o.session("script", folder=str(stable.folder))
+        await collect(session, "one", transport="dialog")
+        [launch] = stable.script.launches
+        os.kill(launch.pid, signal.SIGSTOP)
+        await turn_until(clock, 1, asyncio.create_task(collect(session, "two", transport="dialog")))
+        envelope = session.last
+        assert envelope and envelope.error, envelope
+        assert (envelope.outcome, envelope.error.kind) == ("failed", "undelivered")
+        assert envelope.error.message == "script did not take the prompt up within 30 s"
+        # The next turn has another process, which goes on with the conversation.
+        await collect(session, "three", transport="dialog")
+        assert session.last and (session.last.outcome, session.last.text) == ("done", "one")
+
+
+async def test_one_that_was_read_may_take_its_time(stable: Stable, clock: Clock) -> None:
+    stable.script.plays([{"wait_for": str(stable.folder / "go")}, {"say": "Here."}])
+    async with stable.ostler() as o:
+        session = await o.session("script", folder=str(stable.folder))
+        running = asyncio.create_task(collect(session, "one", transport="dialog"))
+        while not stable.script.launches:  # it has read the prompt
+            await asyncio.sleep(0.05)
+        await clock.turn(60)
+        (stable.folder / "go").touch()
+        await running
+        assert session.last and session.last.text == "Here."
