@@ -82,10 +82,12 @@ def world_in(tmp_path: Path, home: Path | None = None) -> Iterator[World]:
         (out / name).write_text("kept")
     path = str(tmp_path / "s")
     other = subprocess.Popen([sys.executable, "-c", OTHER], cwd=out, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    with socket.socket(socket.AF_UNIX) as named, socket.socket(socket.AF_UNIX) as abstract:
-        for each, address in ((named, path), (abstract, "\0" + path)):
-            each.bind(address)
-            each.listen(16)
-        assert other.stdout is not None and other.stdout.readline() == b"up\n"
-        yield World(out, home, other.pid, path)
-    other.communicate()
+    try:
+        with socket.socket(socket.AF_UNIX) as named, socket.socket(socket.AF_UNIX) as abstract:
+            for each, address in ((named, path), (abstract, "\0" + path)):
+                each.bind(address)
+                each.listen(16)
+            assert other.stdout is not None and other.stdout.readline() == b"up\n"
+            yield World(out, home, other.pid, path)
+    finally:
+        other.communicate()
