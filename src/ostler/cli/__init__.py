@@ -1,7 +1,6 @@
 """`ostler …`: the command line. Each command lives in a module that is imported when it is used."""
 
 import atexit
-import gc
 import os
 import sys
 from contextlib import suppress
@@ -130,7 +129,6 @@ def cli(ctx: click.Context, log_level: str | None, log_file: str | None) -> None
 
 def main(args: list[str] | None = None) -> None:
     """The console entry: runs a command and exits with its code. Never shows a traceback unless asked."""
-    gc.set_threshold(50_000)  # a tenth of the start went into looking for garbage among fresh imports
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

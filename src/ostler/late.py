@@ -1,0 +1,64 @@
+"""A tenth of the start of a command went into modules that others import and that it hardly ever uses.
+
+They are loaded when something of them is first used. Only the command does this, never `import ostler`.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from threading import RLock
+from types import ModuleType
+from typing import Any
+
+LATE = ("ssl", "asyncio.sslproto", "ipaddress")  # asyncio imports OpenSSL, urllib.parse what reads IPv6
+
+_loading = RLock()  # one for all: a late module may need another one
+
+
+def load_late() -> None:
+    """From here on the modules of LATE are loaded late, unless they are loaded already."""
+    sys.meta_path.insert(0, LateFinder)
+    if "typing_extensions" not in sys.modules:  # msgspec takes it where it is installed, and does as well without
+        sys.modules["typing_extensions"] = None  # type: ignore[assignment]
+        import msgspec  # noqa: F401
+
+        del sys.modules["typing_extensions"]
+
+
+class LateFinder:
+    """Finds the modules of LATE."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name, path) if name in LATE else None
+        if spec is not None:
+            spec.loader = LateLoader(spec.loader)  # type: ignore[assignment]
+        return spec
+
+
+class LateLoader:
+    """Gives out a module that is still empty."""
+
+    def __init__(self, loader: Any) -> None:
+        self.loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> "LateModule":
+        return LateModule(spec.name)
+
+    def exec_module(self, module: "LateModule") -> None:
+        assert module.__spec__ is not None
+        module.__late__ = module.__loader__ = module.__spec__.loader = self.loader
+
+
+class LateModule(ModuleType):
+    """Loaded by whoever first uses something of it; other threads wait until it is."""
+
+    __late__: Any
+
+    def __getattr__(self, name: str) -> Any:
+        with _loading:
+            loader = self.__dict__.pop("__late__", None)
+            if loader is not None:
+                loader.exec_module(self)
+                self.__class__ = ModuleType  # type: ignore[assignment]  # nothing of it is special any more
+        return ModuleType.__getattribute__(self, name)
