@@ -1,5 +1,6 @@
 """What every dialog does unless it says otherwise: nothing is lost, nothing waits for ever, no mode widens."""
 
+import re
 from typing import Any, ClassVar
 
 import pytest
@@ -36,7 +37,7 @@ def refused(call: Any, *args: Any, **named: Any) -> tuple[str, str, str]:
     ],
 )
 def test_a_cut_line_that_somebody_waits_for_ends_the_dialog(head: str) -> None:
-    assert AWAITED.match(head)
+    assert re.match(AWAITED, head)
     cut = Notice(code="line_cut", text="a line of output was too long and was cut")
     problem = Problem(
         kind="unsupported", message="mine sent a message that is too long to be read", hint="Ask for less at once"

@@ -7,6 +7,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from importlib import import_module
+from typing import Any
 
 from ostler.agents.adapter import Agent, Conversation
 from ostler.agents.reader import Reader, decode
@@ -27,8 +28,13 @@ _FILES = {  # name → the module whose AGENT it is, in the order of lists and t
 class BuiltIn(Mapping[str, Agent]):
     """The agents that come with ostler. The file of one is imported when it is first asked for: few turns need two."""
 
+    def __init__(self) -> None:
+        self._modules: dict[str, Any] = {}  # a turn asks for its agent seven times
+
     def __getitem__(self, name: str) -> Agent:
-        agent: Agent = import_module(f"ostler.agents.{_FILES[name]}").AGENT
+        if name not in self._modules:
+            self._modules[name] = import_module(f"ostler.agents.{_FILES[name]}")
+        agent: Agent = self._modules[name].AGENT
         return agent
 
     def __contains__(self, name: object) -> bool:

@@ -30,8 +30,9 @@ CallName = Literal[
 
 
 # How a record begins that somebody waits for: a request or an answer (JSON-RPC, claude's control protocol), an end.
-AWAITED = re.compile(
-    r'\s*\{\s*(?:(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:|"type"\s*:\s*"(?:result|control_)|"method"\s*:\s*"turn/completed")'
+AWAITED = (
+    r'\s*\{\s*(?:(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:'
+    r'|"type"\s*:\s*"(?:result|control_)|"method"\s*:\s*"turn/completed")'
 )
 LEFT = "The next turn begins a new process. What needs more is run with a wider --access"
 
@@ -182,7 +183,7 @@ class Dialog:
     def read_cut(self, head: str) -> list[Step]:
         """A line that was too long to be kept, by its beginning. One that somebody waits for ends the dialog."""
         told = Tell([Raw(line=head), Notice(code="line_cut", text="a line of output was too long and was cut")])
-        if not AWAITED.match(head):
+        if not re.match(AWAITED, head):
             return [told]
         message = f"{self.first.agent} sent a message that is too long to be read"
         return [told, Fail(Problem(kind="unsupported", message=message, hint="Ask for less at once"))]

@@ -155,17 +155,17 @@ class TuiFace(Struct, frozen=True, kw_only=True):
 
 # -- for faces ------------------------------------------------------------------------------------------------
 
-_SPACE = re.compile(r"[\s\u200b\ufe0f]+")
+_SPACE = r"[\s\u200b\ufe0f]+"
 _FRAME = " \t│┃|╎"
-_RULE = re.compile(r"^\s*[─━╌╭╮╰╯▀▄]{8,}\s*$")
-_OPTION = re.compile(r"^\W*?(?P<mark>[❯›●>▸]?)\s*(?P<number>\d)[.)]\s+(?P<name>\S.*?)\s*$")
-_SGR = re.compile(r"\x1b\[([0-9;:]*)m")
-_OTHER = re.compile(r"\x1b(?:\[[0-9;:?]*[@-ln-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()].)")
+_RULE = r"^\s*[─━╌╭╮╰╯▀▄]{8,}\s*$"
+_OPTION = r"^\W*?(?P<mark>[❯›●>▸]?)\s*(?P<number>\d)[.)]\s+(?P<name>\S.*?)\s*$"
+_SGR = r"\x1b\[([0-9;:]*)m"
+_OTHER = r"\x1b(?:\[[0-9;:?]*[@-ln-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()].)"
 
 
 def squeezed(text: str) -> str:
     """Without white space: a screen wraps and indents as it likes."""
-    return _SPACE.sub("", text)
+    return re.sub(_SPACE, "", text)
 
 
 def unframed(row: str) -> str:
@@ -175,13 +175,13 @@ def unframed(row: str) -> str:
 
 def is_rule(row: str) -> bool:
     """Whether a row is a line that is drawn."""
-    return _RULE.match(row) is not None
+    return re.match(_RULE, row) is not None
 
 
 def bright(styled: str) -> str:
     """A row of VT as text, without what is drawn faint: placeholders and suggestions in a box that is empty."""
     faint, out, at = False, [], 0
-    for found in _SGR.finditer(styled):
+    for found in re.finditer(_SGR, styled):
         if not faint:
             out.append(styled[at : found.start()])
         for part in (found[1] or "0").split(";"):
@@ -191,7 +191,7 @@ def bright(styled: str) -> str:
         at = found.end()
     if not faint:
         out.append(styled[at:])
-    return _OTHER.sub("", "".join(out))
+    return re.sub(_OTHER, "", "".join(out))
 
 
 def last_row(rows: Sequence[str], pattern: str) -> int | None:
@@ -224,7 +224,7 @@ def numbered(rows: Sequence[str]) -> NumberedOptions | None:
     """
     found: list[tuple[int, str, bool]] = []
     for n in range(len(rows) - 1, -1, -1):
-        match = _OPTION.match(unframed(rows[n]))
+        match = re.match(_OPTION, unframed(rows[n]))
         if match is None:
             continue
         found.insert(0, (n, match["name"], bool(match["mark"])))

@@ -240,14 +240,15 @@ async def _run(
             agent_session=options["agent_session"],
             **{key: options[key] for key in ("model", "access", "system", "system_mode")},
         )
-        ask_for_trust(session.setup, session.row.agent, session.row.folder)
-        turn["limits"] = _limits(session, options)
-        turn["mcp"] = servers_of(options["mcp"], session.setup.settings)
+        setup = session.setup
+        ask_for_trust(setup, session.row.agent, session.row.folder)
+        turn["limits"] = _limits(session, setup.settings, options)
+        turn["mcp"] = servers_of(options["mcp"], setup.settings)
         view = choose_view(
             **{key: options[key] for key in ("json", "events", "quiet", "verbose")},
             access=options["access"] or session.row.access,
         )
-        if _asks(session, turn) and not options["events"]:
+        if _asks(session, setup.settings, turn) and not options["events"]:
             view = asking(o, session, view)
         if not (options["quiet"] or options["json"] or options["events"]):
             o.turns.line.told = _show_waiting
@@ -267,9 +268,8 @@ def _show_waiting(wait: "Waiting") -> None:
     click.echo(f"waiting: {wait_text(wait)} (place {wait.position})", err=True)
 
 
-def _asks(session: "LiveSession", turn: dict[str, Any]) -> bool:
+def _asks(session: "LiveSession", settings: "Settings", turn: dict[str, Any]) -> bool:
     """Whether somebody may be asked: then that is the person at this terminal."""
-    settings = session.setup.settings
     profile = settings.profiles.get(session.row.profile or "")
     transport = turn["transport"] or session.row.transport or (profile.transport if profile else None)
     hooks = (turn["hooks"], profile.hooks if profile else None, settings.hooks)
@@ -315,10 +315,10 @@ def _recording(path: str | None) -> "Iterator[Recorder | None]":
         recorder.close()
 
 
-def _limits(session: "LiveSession", options: dict[str, Any]) -> "Limits":
+def _limits(session: "LiveSession", settings: "Settings", options: dict[str, Any]) -> "Limits":
     """The limits of the profile or the settings, with what the flags say instead."""
     from ostler.work.turns.options import limits_of
 
     flags = {"total": options["timeout"], "idle": options["idle_timeout"], "cost_usd": options["max_cost"]}
     given = {name: value for name, value in flags.items() if value is not None}
-    return limits_of(session.row, session.setup.settings, **given)
+    return limits_of(session.row, settings, **given)

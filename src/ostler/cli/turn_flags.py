@@ -11,7 +11,7 @@ from ostler.cli.asking import environment_of, read_text, refuse_together
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_TYPED = re.compile(r"([a-z]+/[a-z0-9.+-]+):(.+)", re.S)  # image/png:FILE
+_TYPED = r"(?s)([a-z]+/[a-z0-9.+-]+):(.+)"  # image/png:FILE
 _FLAGS = (
     click.option("--system", metavar="TEXT", help="A system prompt."),
     click.option("--system-file", metavar="FILE", help="A system prompt from a file."),
@@ -102,6 +102,6 @@ def attached(word: str) -> Any:
     """The attachment of `--attach [TYPE:]FILE`, meant from where the command was typed."""
     from ostler.model import Attachment
 
-    found = _TYPED.fullmatch(word)
+    found = re.fullmatch(_TYPED, word)
     type, path = (found[1], found[2]) if found and not os.path.lexists(word) else ("", word)
     return Attachment(path=os.path.abspath(os.path.expanduser(path)), type=type)

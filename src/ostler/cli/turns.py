@@ -39,7 +39,8 @@ def opened(settings: Settings, role: str) -> "Ostler":
     from ostler.work import Ostler
     from ostler.work.folder_settings import loader
 
-    return Ostler(settings, os.environ, role, loader(os.environ))
+    environ = dict(os.environ)  # which decodes a variable each time it is read
+    return Ostler(settings, environ, role, loader(environ))
 
 
 async def show_turn(view: TurnDisplay, agent: str, events: Events, cancel: Callable[[], bool]) -> bool:

@@ -5,11 +5,11 @@ A view prints a block once it is whole, and shows the open one below, where it c
 
 import re
 
-_FENCE = re.compile(r" *(`{3,}|~{3,})")
-_HEADING = re.compile(r" {0,3}#{1,6}(\s|$)")
-_ITEM = re.compile(r" {0,3}([-*+]|\d{1,9}[.)])(\s|$)")
-_RULE = re.compile(r" {0,3}([-*_])( *\1){2,} *$")
-_UNDERLINE = re.compile(r" {0,3}(=+|-+) *$")
+_FENCE = r" *(`{3,}|~{3,})"
+_HEADING = r" {0,3}#{1,6}(\s|$)"
+_ITEM = r" {0,3}([-*+]|\d{1,9}[.)])(\s|$)"
+_RULE = r" {0,3}([-*_])( *\1){2,} *$"
+_UNDERLINE = r" {0,3}(=+|-+) *$"
 
 
 class MarkdownBlocks:
@@ -49,11 +49,11 @@ class MarkdownBlocks:
         inside = bool(self._lines) and self._belongs(line)
         before = [] if inside else self._close()
         self._lines.append(line)
-        if fence := _FENCE.match(line):
+        if fence := re.match(_FENCE, line):
             self._fence = fence[1]
         elif not inside:
-            self._item = bool(_ITEM.match(line)) and not _RULE.match(line)
-        whole = _HEADING.match(line) or (inside and not self._item and _UNDERLINE.match(line))
+            self._item = bool(re.match(_ITEM, line)) and not re.match(_RULE, line)
+        whole = re.match(_HEADING, line) or (inside and not self._item and re.match(_UNDERLINE, line))
         return [*before, *self._close()] if whole and not self._item else before
 
     def _belongs(self, line: str) -> bool:
@@ -61,7 +61,7 @@ class MarkdownBlocks:
         indented = line.startswith(("  ", "\t"))
         if self._item:
             return indented or (bool(self._lines[-1]) and not _begins(line))
-        return not _begins(line) or (bool(_UNDERLINE.match(line)) and not _ITEM.match(self._lines[-1]))
+        return not _begins(line) or (bool(re.match(_UNDERLINE, line)) and not re.match(_ITEM, self._lines[-1]))
 
     def _code(self, line: str) -> list[str]:
         self._lines.append(line)
@@ -90,4 +90,4 @@ class MarkdownBlocks:
 
 def _begins(line: str) -> bool:
     """Whether a line begins a block, whatever stands above it."""
-    return any(pattern.match(line) for pattern in (_FENCE, _HEADING, _ITEM, _RULE))
+    return any(re.match(pattern, line) for pattern in (_FENCE, _HEADING, _ITEM, _RULE))

@@ -261,7 +261,7 @@ class TurnRenderer:
             return [(line, CODE)]
         if line.startswith("#"):
             return [(line, BOLD)]
-        parts = _MARKED.split(line)  # plain and marked ones in turn
+        parts = re.split(_MARKED, line)  # plain and marked ones in turn
         return [(p, "" if i % 2 == 0 else CODE if p[0] == "`" else BOLD) for i, p in enumerate(parts) if p]
 
     def _in_block(self, block: str, lines: list[Line]) -> list[Line]:
@@ -270,7 +270,7 @@ class TurnRenderer:
         return before + lines
 
 
-_MARKED = re.compile(r"(`[^`]+`|\*\*[^*`]+\*\*)")  # `code` and **bold**, with their marks
+_MARKED = r"(`[^`]+`|\*\*[^*`]+\*\*)"  # `code` and **bold**, with their marks
 
 
 def _rows(text: str) -> list[str]:

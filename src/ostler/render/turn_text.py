@@ -103,7 +103,7 @@ class StreamedMarkdown:
 
     def feed(self, text: str) -> str:
         out = []
-        for part in _PARTS.findall(text):
+        for part in re.findall(_PARTS, text):
             if not self._line:
                 out.append(self._switch(self._of_line(part)))
             self._line += part
@@ -140,5 +140,5 @@ class StreamedMarkdown:
         return ("\x1b[0m" if before else "") + (f"\x1b[{_STYLES[style]}m" if style else "")
 
 
-_PARTS = re.compile(r"```+|`|\*\*|#+|[^`*#]+|.")
+_PARTS = r"```+|`|\*\*|#+|[^`*#]+|."
 _MARKS = {"`": CODE, "**": BOLD}

@@ -8,7 +8,7 @@ from ostler.errors import OstlerError
 LIMIT = 1 << 20
 LOOK = 4096  # how far from a cut the beginning or end of an escape sequence is looked for
 
-_SEQUENCE = re.compile(
+_SEQUENCE = (
     rb"\x1b(?:"
     rb"\[[0-?]*[ -/]*[@-~]"  # CSI
     rb"|\][^\x07\x18\x1a\x1b]*(?:[\x07\x18\x1a]|\x1b\\)"  # OSC
@@ -69,7 +69,7 @@ class ByteLog:
         around = self._slice(oldest, min(self.end, offset + LOOK))
         at = offset - oldest
         opening = around.rfind(b"\x1b", 0, at)
-        found = _SEQUENCE.match(around, opening) if opening >= 0 else None
+        found = re.compile(_SEQUENCE).match(around, opening) if opening >= 0 else None
         if found and found.end() > at:
             return oldest + found.end()
         return oldest + whole_character(around, at)

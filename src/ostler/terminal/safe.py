@@ -3,14 +3,17 @@
 import re
 
 # C0 and C1 controls but newline and tab, line separators, bidi controls, tags, lone surrogates.
-_ACTING = re.compile(
+_ACTING = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
 )
 
 
 def safe(text: str) -> str:
     """The text with control characters written out (`\\x1b`); newlines and tabs stay."""
-    return _ACTING.sub(_written, text.replace("\r\n", "\n"))
+    text = text.replace("\r\n", "\n")
+    if text.replace("\n", "").replace("\t", "").isprintable():  # nearly all texts: nothing in it can act
+        return text
+    return re.sub(_ACTING, _written, text)
 
 
 def one_line(text: str, limit: int = 200) -> str:

@@ -26,8 +26,8 @@ from ostler.work.turns.environment import child_environment, withheld
 
 SECONDS = 20.0
 MAX_OUTPUT = 1024 * 1024
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
+_ANSI = r"\x1b\[[0-9;?]*[ -/]*[@-~]"
+_VERSION = r"\d+\.\d+[\w.+-]*"
 
 Login = Literal["yes", "no", "unknown"]
 
@@ -188,7 +188,7 @@ async def run(argv: Sequence[str], env: Mapping[str, str], seconds: float = SECO
     finally:
         if code is None:
             await end(process)
-    return code, _ANSI.sub("", output.decode("utf-8", "replace"))
+    return code, re.sub(_ANSI, "", output.decode("utf-8", "replace"))
 
 
 async def read_all(process: asyncio.subprocess.Process, output: bytearray) -> None:
@@ -209,7 +209,7 @@ async def end(process: asyncio.subprocess.Process) -> None:
 
 def version_of(output: str) -> str:
     """The version number in what `--version` printed, else its last line."""
-    match = _VERSION.search(output)
+    match = re.search(_VERSION, output)
     return match[0].rstrip(".") if match else last_line(output)[:60]
 
 

@@ -20,7 +20,7 @@ from ostler.work.project_config_kinds import Kinds, described, kinds_of
 
 MAX_FILES, MAX_BYTES, MAX_DEPTH = 2_000, 8 * 1024 * 1024, 8
 MAX_TEXT = 128 * 1024  # of all instructions together
-IMPORT = re.compile(r"(?<![\w@`/.])@((?:\.{1,2}/)*[\w][\w./-]*)")
+IMPORT = r"(?<![\w@`/.])@((?:\.{1,2}/)*[\w][\w./-]*)"
 
 
 class ConfigPlace(Struct, frozen=True, kw_only=True):
@@ -292,5 +292,5 @@ def _read_text(root: str, path: str, found: dict[str, str], cut: list[str], dept
     if not data or b"\0" in data:
         return
     found[path] = data.decode("utf-8", "replace")
-    for named in IMPORT.findall(found[path]):
+    for named in re.findall(IMPORT, found[path]):
         _read_text(root, os.path.join(os.path.dirname(path), named.rstrip(".")), found, cut, depth + 1)

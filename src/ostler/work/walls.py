@@ -65,7 +65,7 @@ def wall_around(
     home = environ.get("HOME") or os.path.expanduser("~")
     if access == "write":
         _check_folder(folder, (os.path.expanduser("~"), home), state)
-    scratch = str(Path(state) / "tmp" / os.urandom(4).hex())  # short: programs bind sockets in it
+    scratch = os.path.join(state, "tmp", os.urandom(4).hex())  # short: programs bind sockets in it
     own = (folder, *git_folders(folder)) if access == "write" else ()
     opened = [home + path[1:] if path == "~" or path.startswith("~/") else path for path in settings.wall_paths]
     needs = agent.state or State()

@@ -18,7 +18,7 @@ Ruling = Literal["allow", "deny", "ask"]
 _STRICTNESS: tuple[Ruling, ...] = ("deny", "ask", "allow")
 
 # What makes of one command two, or of a word another: no pattern can vouch for what follows.
-_SHELL = re.compile(r"[;&|`<>\n\r(){}\\]|\$[({\w]")
+_SHELL = r"[;&|`<>\n\r(){}\\]|\$[({\w]"
 
 
 def decide(asked: Asked, *, rules: Sequence[AskRule], turn: Turn, agent: Agent) -> tuple[Ruling, str]:
@@ -92,7 +92,7 @@ def _command_matches(rule: AskRule, command: str) -> bool:
     if not command:
         return False
     if rule.answer == "allow":
-        return not _SHELL.search(command) and fnmatchcase(command.strip(), rule.command)
+        return not re.search(_SHELL, command) and fnmatchcase(command.strip(), rule.command)
     parts = (command, *re.split(r"[;&|\n\r(){}`]+|\$\(", command))
     return any(fnmatchcase(part.strip(), rule.command) for part in parts)
 

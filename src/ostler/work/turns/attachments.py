@@ -23,7 +23,7 @@ IMAGE_STARTS = {
     b"GIF87a": "image/gif",
     b"GIF89a": "image/gif",
 }
-MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]*/[a-z0-9][a-z0-9.+-]*")
+MEDIA_TYPE = r"[a-z0-9][a-z0-9.+-]*/[a-z0-9][a-z0-9.+-]*"
 
 
 def attachment(spec: str | Mapping[str, Any] | Attachment) -> Attachment:
@@ -89,7 +89,7 @@ def _type(a: Attachment, start: bytes) -> str:
     found = next((type for magic, type in IMAGE_STARTS.items() if start.startswith(magic)), webp)
     if not a.type:
         return found
-    if not MEDIA_TYPE.fullmatch(a.type):
+    if not re.fullmatch(MEDIA_TYPE, a.type):
         raise OstlerError("bad_request", f"{a.type[:100]!r} is not a media type", "Write it like image/png")
     known = {*IMAGE_STARTS.values(), "image/webp"}
     if a.type != found and a.type.startswith("image/") and (found or a.type in known):

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from types import MappingProxyType
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from ostler.agents import AGENTS, Agent
@@ -118,12 +119,12 @@ def pieces(value: str) -> set[str]:
     return {value.strip(), *lines}
 
 
-_WITH_PASSWORD = re.compile(r"^[a-z][a-z0-9+.-]*://[^/\s]*:[^/\s]*@", re.I)
+_WITH_PASSWORD = r"(?i)[a-z][a-z0-9+.-]*://[^/\s]*:[^/\s]*@"
 
 
 def password_in(value: str) -> str | None:
     """The password of a URL such as a proxy's or a database's."""
-    if not _WITH_PASSWORD.match(value):
+    if "://" not in value or not re.match(_WITH_PASSWORD, value):
         return None
     try:
         return unquote(urlsplit(value).password or "") or None
@@ -132,26 +133,34 @@ def password_in(value: str) -> str | None:
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
-    return _matches(name, tuple(patterns))
+    """As fnmatchcase with any of them, which would compile each."""
+    known = _grouped(tuple(patterns))
+    return (
+        name in known.words
+        or name.startswith(known.beginnings)
+        or name.endswith(known.endings)
+        or any(part in name for part in known.parts)
+        or any(fnmatchcase(name, pattern) for pattern in known.others)
+    )
 
 
-@lru_cache(maxsize=4096)  # the names of one machine are few, and each turn asks of all of them
-def _matches(name: str, patterns: tuple[str, ...]) -> bool:
-    return any(_fits(name, pattern) for pattern in patterns)
+class _Grouped(NamedTuple):
+    """Patterns by where they have a star: nearly all are a word, with one before or after it."""
+
+    words: frozenset[str]
+    beginnings: tuple[str, ...]
+    endings: tuple[str, ...]
+    parts: tuple[str, ...]
+    others: tuple[str, ...]
 
 
-def _fits(name: str, pattern: str) -> bool:
-    """As fnmatchcase, which compiles each pattern. Nearly all of them are a word with a star before or after it."""
-    before, word, after = _parts(pattern)
-    if word is None:
-        return fnmatchcase(name, pattern)
-    if before:
-        return word in name if after else name.endswith(word)
-    return name.startswith(word) if after else name == word
-
-
-@lru_cache(maxsize=4096)
-def _parts(pattern: str) -> tuple[bool, str | None, bool]:
-    """Whether a star stands before its word, the word (None: it takes more than that), and whether one stands after."""
-    word = pattern.strip("*")
-    return pattern[:1] == "*", None if any(sign in word for sign in "*?[") else word, pattern[-1:] == "*"
+@lru_cache(maxsize=512)
+def _grouped(patterns: tuple[str, ...]) -> _Grouped:
+    groups: dict[tuple[bool, bool], list[str]] = {(a, b): [] for a in (False, True) for b in (False, True)}
+    others: list[str] = []
+    for pattern in patterns:
+        word = pattern.strip("*")
+        group = others if any(sign in word for sign in "*?[") else groups[pattern[:1] == "*", pattern[-1:] == "*"]
+        group.append(pattern if group is others else word)
+    words, beginnings, endings, parts = (tuple(group) for group in groups.values())
+    return _Grouped(frozenset(words), beginnings, endings, parts, tuple(others))

@@ -17,9 +17,9 @@ from ostler.work.turns.environment import holds_secret, password_in, pieces
 
 Wanted = McpServer | Mapping[str, Any] | str
 
-NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+NAME = r"[A-Za-z0-9_-]{1,64}"
+VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
+HEADER = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _KEYS = ("command", "args", "env", "url", "headers", "type", "transport")
 _TYPES = {"streamable-http": "http", "streamableHttp": "http"}  # as other programs call it
 
@@ -99,7 +99,7 @@ def sound(servers: Sequence[McpServer]) -> tuple[McpServer, ...]:
 
 def _sound(server: McpServer) -> McpServer:
     name = server.name
-    if not NAME.fullmatch(name):
+    if not re.fullmatch(NAME, name):
         raise _broken(name, "it cannot be called so", "Write up to 64 of A-Z, a-z, 0-9, _ and -")
     if bool(server.command) == bool(server.url):
         wrong = "it has both command and url" if server.url else "it has neither command nor url"
@@ -117,10 +117,10 @@ def _sound(server: McpServer) -> McpServer:
 def _check_values(server: McpServer) -> None:
     name = server.name
     for key in server.env:
-        if not VARIABLE.fullmatch(key):
+        if not re.fullmatch(VARIABLE, key):
             raise _broken(name, f"{key[:100]!r} cannot be the name of a variable")
     for key, value in server.headers.items():
-        if not HEADER.fullmatch(key) or re.search(r"[\r\n]", value):
+        if not re.fullmatch(HEADER, key) or re.search(r"[\r\n]", value):
             raise _broken(name, f"{key[:100]!r} is not a valid header, or its value spans several lines")
     if (server.env and server.url) or (server.headers and server.command):
         raise _broken(name, "env is for a command, headers are for a url")

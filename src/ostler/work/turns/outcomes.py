@@ -14,7 +14,7 @@ from ostler.work.turns import schema
 if TYPE_CHECKING:
     from ostler.work.hooks.hook_turn import HookTurn
 
-_REFUSED = re.compile(r"EACCES|EPERM|permission denied|operation not permitted", re.IGNORECASE)
+_REFUSED = r"(?i)EACCES|EPERM|permission denied|operation not permitted"
 
 
 def failed(outcome: Outcome, problem: Problem) -> Carried:
@@ -43,7 +43,7 @@ def with_evidence(carried: Carried, hooks: "HookTurn | None") -> Carried:
 def with_wall_hint(carried: Carried) -> Carried:
     """Of a turn behind a wall: what to do where its agent met that wall."""
     problem = carried.verdict.error
-    if problem is None or problem.kind != "crashed" or not _REFUSED.search(problem.message):
+    if problem is None or problem.kind != "crashed" or not re.search(_REFUSED, problem.message):
         return carried
     hint = "It ran behind a wall: wall_paths in your settings opens what it has to write"
     hinted = structs.replace(problem, hint=". ".join(filter(None, (problem.hint, hint))))

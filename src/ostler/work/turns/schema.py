@@ -10,7 +10,7 @@ from ostler.errors import OstlerError
 
 MAX_SCHEMA = 1024 * 1024
 _ATTEMPTS = 1000  # places in a text at which a JSON value is looked for
-_FENCE = re.compile(r"^[ \t]*```[ \t]*(\w*)[^\n]*\n(.*?)^[ \t]*```[ \t]*$", re.M | re.S)
+_FENCE = r"(?ms)^[ \t]*```[ \t]*(\w*)[^\n]*\n(.*?)^[ \t]*```[ \t]*$"
 _DATA_KEYS = ("const", "enum", "default", "examples")
 
 
@@ -105,7 +105,7 @@ def _values(text: str) -> Iterator[Any]:
     if found:
         yield value
         return
-    blocks = [(match[1].lower(), match[2]) for match in _FENCE.finditer(text)]
+    blocks = [(match[1].lower(), match[2]) for match in re.finditer(_FENCE, text)]
     named = [body for language, body in blocks if language.startswith("json")]
     plain = [body for language, body in blocks if not language]
     for body in (*reversed(named), *reversed(plain)):
