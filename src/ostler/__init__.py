@@ -9,14 +9,13 @@
 one blocking call.
 """
 
-import logging
-from typing import TYPE_CHECKING, Unpack
-
-from ostler.errors import ErrorKind, OstlerError
-
 # `import ostler` is quick: what is named here is imported when it is first used, by `__getattr__` below.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from ostler.access import Access
+    from ostler.errors import ErrorKind, OstlerError
     from ostler.model import (
         Answered,
         AnyEvent,
@@ -87,8 +86,6 @@ if TYPE_CHECKING:
     from ostler.work.turns.keywords import SingleRunKeywords
 
 __version__ = "0.1.0"
-
-logging.getLogger(__name__).addHandler(logging.NullHandler())  # the program that uses ostler decides what is shown
 
 __all__ = [
     "Access",
@@ -229,8 +226,10 @@ if not TYPE_CHECKING:  # for a type checker there is nothing beside what is name
 
 _HOMES = {
     "Access": "ostler.access",
+    "ErrorKind": "ostler.errors",
     "LiveSession": "ostler.work",
     "Ostler": "ostler.work",
+    "OstlerError": "ostler.errors",
     "Settings": "ostler.settings",
     "Terminal": "ostler.work.terminals.terminal",
     "TurnHandle": "ostler.work.turns.handle",

@@ -1,7 +1,11 @@
 """The one exception of ostler, and the kinds it comes in."""
 
 import errno
+import logging
 from typing import Literal, NamedTuple, get_args
+
+# Here, since whatever logs imports this: the program that uses ostler decides what is shown.
+logging.getLogger("ostler").addHandler(logging.NullHandler())
 
 ErrorKind = Literal[
     "missing",  # a program or package that is needed is not installed

@@ -4,13 +4,23 @@ They are loaded when something of them is first used. Only the command does this
 """
 
 import sys
-from collections.abc import Sequence
+from _thread import RLock  # of threading, which is large
 from importlib.machinery import ModuleSpec, PathFinder
-from threading import RLock
 from types import ModuleType
-from typing import Any
 
-LATE = ("ssl", "asyncio.sslproto", "ipaddress")  # asyncio imports OpenSSL, urllib.parse what reads IPv6
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+LATE = (
+    *("textwrap", "tokenize"),  # by logging, for tracebacks
+    *("ssl", "asyncio.sslproto"),  # by asyncio, with OpenSSL
+    "ipaddress",  # by urllib.parse
+    *("msgspec.inspect", "msgspec.msgpack", "msgspec.toml", "msgspec.yaml"),  # by msgspec
+    *("uvicorn", "logging.config"),  # of uvicorn the server needs some modules, and no set-up of logs
+    *("tempfile", "shutil", "random", "json", "tomllib", "gzip"),  # by uvicorn and by us, for what is rare
+)
 
 _loading = RLock()  # one for all: a late module may need another one
 
@@ -29,7 +39,7 @@ class LateFinder:
     """Finds the modules of LATE."""
 
     @staticmethod
-    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(name: str, path: "Sequence[str] | None" = None, target: object = None) -> ModuleSpec | None:
         spec = PathFinder.find_spec(name, path) if name in LATE else None
         if spec is not None:
             spec.loader = LateLoader(spec.loader)  # type: ignore[assignment]
@@ -39,7 +49,7 @@ class LateFinder:
 class LateLoader:
     """Gives out a module that is still empty."""
 
-    def __init__(self, loader: Any) -> None:
+    def __init__(self, loader: "Any") -> None:
         self.loader = loader
 
     def create_module(self, spec: ModuleSpec) -> "LateModule":
@@ -53,9 +63,9 @@ class LateLoader:
 class LateModule(ModuleType):
     """Loaded by whoever first uses something of it; other threads wait until it is."""
 
-    __late__: Any
+    __late__: "Any"
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> "Any":
         with _loading:
             loader = self.__dict__.pop("__late__", None)
             if loader is not None:

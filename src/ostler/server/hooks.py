@@ -1,12 +1,17 @@
 """Hooks of the turns that this server runs: they come in by its own port, with the token of their turn."""
 
+from typing import TYPE_CHECKING
+
 from ostler.server.responses import Receive, Scope, Send
-from ostler.work.hooks.callbacks import Callbacks
-from ostler.work.hooks.listener import bearer, event_in
+
+if TYPE_CHECKING:
+    from ostler.work.hooks.callbacks import Callbacks
 
 
-async def take_hook(callbacks: Callbacks, scope: Scope, receive: Receive, send: Send) -> None:
+async def take_hook(callbacks: "Callbacks", scope: Scope, receive: Receive, send: Send) -> None:
     """The body has been read by the gateway, and is no larger than it may be."""
+    from ostler.work.hooks.listener import bearer, event_in  # no hook comes before the first answer
+
     given = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
     body = (await receive()).get("body", b"")
     query = scope.get("query_string", b"").decode("latin-1")

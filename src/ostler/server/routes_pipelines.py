@@ -6,12 +6,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, field, structs
 
 from ostler.errors import OstlerError
-from ostler.pipelines.forks import forked_run
-from ostler.pipelines.inputs import complete_inputs
-from ostler.pipelines.load import examples
 from ostler.pipelines.model import Approval, Mode, Pipeline, RunRow
-from ostler.pipelines.parse import parse_pipeline
-from ostler.pipelines.report import report
 from ostler.server.auth import Person
 from ostler.server.live import Live
 from ostler.server.replies import Reply
@@ -30,6 +25,8 @@ from ostler.server.run_views import (
 from ostler.store.beneath import open_beneath
 from ostler.work import Ostler
 from ostler.work.turns.prepare import check_folder
+
+# What reads and writes pipelines is imported where it is used: the first answer of a server must not wait for it.
 
 _MAX = 1 << 20  # bytes of a file
 MARKDOWN, HTML = "text/markdown", "text/html"
@@ -86,6 +83,9 @@ class RunList(Struct, frozen=True, kw_only=True):
 
 @pipelines("GET /api/pipelines", "The pipelines that ship with ostler")
 async def list_pipelines() -> PipelineList:
+    from ostler.pipelines.load import examples
+    from ostler.pipelines.parse import parse_pipeline
+
     found = sorted(examples().items())
     return PipelineList(items=[pipeline_view(parse_pipeline(f"{name}.toml", text)) for name, text in found])
 
@@ -107,6 +107,8 @@ async def list_runs(watcher: Live, limit: Annotated[int, Meta(ge=1, le=1000)] = 
 
 @pipelines("POST /api/runs", "Starts a run of a pipeline, in a process of its own", status=202, problems=(429,))
 async def start_run(ostler: Ostler, watcher: Live, run_processes: RunProcesses, data: NewRun) -> RunView:
+    from ostler.pipelines.inputs import complete_inputs
+
     folder = _folder(ostler, data)
     found = _load(data, folder)
     found = structs.replace(found, mode=data.mode) if data.mode else found
@@ -140,7 +142,8 @@ async def get_run_node(watcher: Live, run_processes: RunProcesses, run: str, nod
 )
 async def get_run_report(run_processes: RunProcesses, run: str, html: bool = False) -> Reply:
     """Markdown, or with `html` a whole page without scripts, as a download."""
-    from ostler.pipelines.report_html import report_html  # brings a parser of Markdown
+    from ostler.pipelines.report import report
+    from ostler.pipelines.report_html import report_html
 
     row = run_processes.runs.find(run)
     nodes = run_processes.runs.nodes(row.id)
@@ -191,6 +194,8 @@ async def resume_run(ostler: Ostler, watcher: Live, run_processes: RunProcesses,
 async def fork_run(
     ostler: Ostler, watcher: Live, run_processes: RunProcesses, run: str, data: RunForkRequest
 ) -> RunView:
+    from ostler.pipelines.forks import forked_run
+
     runs = run_processes.runs
     old = runs.find(run)
     changed, given = forked_run(old, runs.nodes(old.id), data.node, data.prompt)
@@ -213,6 +218,9 @@ def _folder(ostler: Ostler, data: PipelineSource) -> str:
 
 
 def _load(data: PipelineSource, folder: str) -> Pipeline:
+    from ostler.pipelines.load import examples
+    from ostler.pipelines.parse import parse_pipeline
+
     match data:
         case PipelineSource(example=str(name), file=None, text=None):
             shipped = examples()

@@ -14,12 +14,11 @@ from ostler.server.replies import FileReply
 from ostler.server.request_body import RequestBody
 from ostler.server.routing import Routes
 from ostler.server.sockets import author_of
-from ostler.terminal.row_stream import cursor_view
 from ostler.terminal.screen.protocol import ProgressState, Snapshot
 from ostler.terminal.viewer_protocol import CursorView, Input, ResizeTerminal
 from ostler.work import Ostler
+from ostler.work.terminals.new_terminal import COLS, ROWS
 from ostler.work.terminals.prompt import LIMIT, PromptReceipt
-from ostler.work.terminals.terminals import COLS, ROWS
 
 TEXT_LIMIT = 1 << 20
 Seconds = Annotated[float, Meta(gt=0, le=600)]
@@ -164,6 +163,8 @@ async def recording(ostler: Ostler, terminal: str) -> FileReply:
 
 
 def _view(seen: Snapshot) -> SnapshotView:
+    from ostler.terminal.row_stream import cursor_view  # with all that draws: the first answer must not wait for it
+
     modes, progress = seen.modes, seen.progress
     return SnapshotView(
         offset=seen.offset,

@@ -11,8 +11,9 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
-import uvicorn
 from msgspec import Struct, structs
+from uvicorn.config import Config  # `import uvicorn` would load multiprocessing, too
+from uvicorn.server import Server
 
 from ostler import clock
 from ostler.errors import OstlerError
@@ -192,12 +193,12 @@ def _give_up() -> None:
     os._exit(1)
 
 
-class Serving(uvicorn.Server):
+class Serving(Server):
     """uvicorn, without its signal handlers, and with streams that end when the server does."""
 
     def __init__(self, site: Site) -> None:
         super().__init__(
-            uvicorn.Config(
+            Config(
                 site,
                 lifespan="off",
                 log_config=None,

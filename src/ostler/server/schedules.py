@@ -9,8 +9,6 @@ from msgspec import structs
 
 from ostler import clock
 from ostler.errors import OstlerError
-from ostler.pipelines.inputs import complete_inputs
-from ostler.pipelines.load import load_pipeline
 from ostler.pipelines.schedule import Due, ScheduleNote, check_cron, due, next_time, note_of
 from ostler.server.run_processes import RunProcesses
 from ostler.settings import ScheduleEntry
@@ -78,6 +76,9 @@ class Schedules:
         return row.ended_at is None and self._runs.runs.owned(row)  # one that was interrupted must not block the next
 
     async def _start(self, entry: ScheduleEntry) -> str:
+        from ostler.pipelines.inputs import complete_inputs
+        from ostler.pipelines.load import load_pipeline
+
         folder = check_folder(entry.folder)
         file = os.path.join(folder, entry.pipeline)
         found = await asyncio.to_thread(load_pipeline, file if os.path.exists(file) else entry.pipeline)

@@ -12,9 +12,10 @@ from ostler.work.panes.notes import PaneNote, PaneNotes
 from ostler.work.panes.pane_terminal import PaneStart, PaneTakeover
 from ostler.work.panes.pane_turn import PaneTurn
 from ostler.work.panes.servers import TmuxServers
+from ostler.work.terminals.new_terminal import COLS, ROWS
 from ostler.work.terminals.programs import ProgramOptions
 from ostler.work.terminals.pty_terminal import PtyTerminal
-from ostler.work.terminals.terminals import COLS, ROWS, Terminals
+from ostler.work.terminals.terminals import Terminals
 from ostler.work.transports.launch_files import place_files
 from ostler.work.transports.stop import LeftInPane
 from ostler.work.transports.transport import Attempt, Carried, TurnContext

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from ostler.errors import OstlerError
 from ostler.work.turns.environment import matches
 
+COLS, ROWS = 120, 30
 _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # nothing that is misread
 # What the terminal around ostler told of itself: the program is in another one.
 _OUTER = (

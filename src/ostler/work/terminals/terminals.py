@@ -21,6 +21,7 @@ from ostler.work.terminals.context import TerminalContext
 from ostler.work.terminals.ended import EndedTerminal
 from ostler.work.terminals.follow import Followed, PrimaryViewing
 from ostler.work.terminals.local import LocalTerminal, Source
+from ostler.work.terminals.new_terminal import COLS, ROWS
 from ostler.work.terminals.programs import ProgramOptions, Programs
 from ostler.work.terminals.prompt import LIMIT, PromptReceipt, send_prompt
 from ostler.work.terminals.pty_terminal import PtyTerminal
@@ -37,7 +38,6 @@ from ostler.work.terminals.requests import (
 )
 from ostler.work.terminals.terminal import Terminal
 
-COLS, ROWS = 120, 30
 _DYING = 1.0  # seconds: a process that is killed closes its sockets a moment before it is gone
 
 

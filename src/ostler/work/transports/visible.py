@@ -28,8 +28,9 @@ from ostler.process import Size, job_host
 from ostler.terminal.viewer_protocol import Send
 from ostler.work.dialogs.open_dialogs import Fingerprint, fingerprint
 from ostler.work.hooks.hook_turn import HookTurn
+from ostler.work.terminals.new_terminal import COLS, ROWS
 from ostler.work.terminals.pty_terminal import PtyTerminal
-from ostler.work.terminals.terminals import COLS, ROWS, Terminals
+from ostler.work.terminals.terminals import Terminals
 from ostler.work.transports.launch_files import place_files, place_wall
 from ostler.work.transports.tasks import cancel_all
 from ostler.work.transports.transport import Attempt, Carried, TurnContext, stopped_verdict

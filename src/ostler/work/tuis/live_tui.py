@@ -9,8 +9,9 @@ from ostler.errors import OstlerError
 from ostler.model import TerminalClosed, TerminalOpened
 from ostler.process import Size
 from ostler.work.dialogs.asks import AskAnswer
+from ostler.work.terminals.new_terminal import COLS, ROWS
 from ostler.work.terminals.pty_terminal import PtyTerminal
-from ostler.work.terminals.terminals import COLS, ROWS, Terminals
+from ostler.work.terminals.terminals import Terminals
 from ostler.work.transports.launch_files import place_files
 from ostler.work.transports.transport import Attempt, Carried, TurnContext
 from ostler.work.tuis.transcript import Transcript
