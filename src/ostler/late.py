@@ -28,22 +28,38 @@ _loading = RLock()  # one for all: a late module may need another one
 def load_late() -> None:
     """From here on the modules of LATE are loaded late, unless they are loaded already."""
     sys.meta_path.insert(0, LateFinder)
-    if "typing_extensions" not in sys.modules:  # msgspec takes it where it is installed, and does as well without
-        sys.modules["typing_extensions"] = None  # type: ignore[assignment]
-        import msgspec  # noqa: F401
-
-        del sys.modules["typing_extensions"]
 
 
 class LateFinder:
-    """Finds the modules of LATE."""
+    """Finds the modules of LATE, and the one that would load typing_extensions."""
 
     @staticmethod
     def find_spec(name: str, path: "Sequence[str] | None" = None, target: object = None) -> ModuleSpec | None:
-        spec = PathFinder.find_spec(name, path) if name in LATE else None
-        if spec is not None:
-            spec.loader = LateLoader(spec.loader)  # type: ignore[assignment]
+        loader = LateLoader if name in LATE else PlainLoader if name == "msgspec._utils" else None
+        spec = PathFinder.find_spec(name, path) if loader else None
+        if spec is not None and loader is not None:
+            spec.loader = loader(spec.loader)  # type: ignore[assignment]
         return spec
+
+
+class PlainLoader:
+    """msgspec takes typing_extensions where that is installed, and does as well without: it is not there for it."""
+
+    def __init__(self, loader: "Any") -> None:
+        self.loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        hidden = "typing_extensions" not in sys.modules
+        if hidden:
+            sys.modules["typing_extensions"] = None  # type: ignore[assignment]
+        try:
+            self.loader.exec_module(module)
+        finally:
+            if hidden:
+                del sys.modules["typing_extensions"]
 
 
 class LateLoader:

@@ -19,9 +19,9 @@ AGENT_MODULES = ("claude", "codex", "gemini", "cursor", "qwen", "opencode", "cop
 @pytest.mark.parametrize("flag", ["--help", "--version"])
 def test_start_imports_next_to_nothing(flag: str) -> None:
     script = (
-        "import sys\nfrom ostler.cli import main\n"
-        f"try: main([{flag!r}])\n"
-        f"finally: print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)"
+        "import atexit, sys\nfrom ostler.__main__ import main\n"
+        f"atexit.register(lambda: print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr))\n"
+        f"sys.argv[1:] = [{flag!r}]\nmain()"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "[]\n")
