@@ -53,6 +53,8 @@ NOT_FOR_A_PLAIN_TURN = (
 )
 # Patterns that are compiled at import: each takes as long as half a module. `re.match(PATTERN, …)` keeps them, too.
 COMPILED = ("agents/values.py", "store/records.py")
+# Named tuples, which are made by compiling code: a struct takes a thirtieth of it.
+NAMED_TUPLES = ("errors", "process.lines", "process.pipes", "process.tree", "work.pool.quota")
 
 
 def test_a_plain_turn_imports_its_own_agent_and_nothing_of_dialogs_or_terminals(tmp_path: Path) -> None:
@@ -76,6 +78,21 @@ def counted(*pattern):
 re.compile = counted
 """
     assert {*after_a_turn(tmp_path, counting, "*compiled").split()} == {*COMPILED}
+
+
+def test_a_plain_turn_defines_few_named_tuples(tmp_path: Path) -> None:
+    counting = """
+import collections
+make, made = collections.namedtuple, []
+
+def counted(*fields, module=None, **more):
+    if module and module.startswith('ostler.'):
+        made.append(module.removeprefix('ostler.'))
+    return make(*fields, module=module, **more)
+
+collections.namedtuple = counted
+"""
+    assert {*after_a_turn(tmp_path, counting, "*made").split()} == {*NAMED_TUPLES}
 
 
 def after_a_turn(folder: Path, before: str, shown: str) -> str:

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ostler.store import Redactor
-from ostler.store.records import HELD, LINE, RecordMasker, texts
+from ostler.store.records import HELD, LINE, Pieces, RecordMasker, texts
 
 KEY = "correct-horse-battery"
 ODD = 'pass"word\\with\nodd ü'
@@ -174,10 +174,10 @@ def test_long_lines_do_not_wait() -> None:
 
 def test_the_strings_of_a_record() -> None:
     line = b'{"type":"x","a":{"index": 1,"b":["one",{"c":"t\\"o"},"three"]},"d":"four","n":5,"id":"own"}\n'
-    common, places = texts(line, bytes)
-    assert common == (b"x", b"1")
-    assert [(name, line[start:end]) for name, start, end in places] == [(b"c", b't\\"o'), (b"d", b"four")]
-    assert texts(b'{"a":"\\"b\\":\\"c\\""}', bytes) == ((), [(b"a", 6, 17)])
+    found = texts(line, bytes)
+    assert found.common == (b"x", b"1")
+    assert [(name, line[start:end]) for name, start, end in found.places] == [(b"c", b't\\"o'), (b"d", b"four")]
+    assert texts(b'{"a":"\\"b\\":\\"c\\""}', bytes) == Pieces((), [(b"a", 6, 17)])
 
 
 @given(st.binary(max_size=200))

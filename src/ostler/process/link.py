@@ -10,7 +10,9 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from ostler import clock
 from ostler.errors import OstlerError
@@ -40,7 +42,7 @@ def raise_fd_limit() -> int:
     return _user_limit
 
 
-class Outgoing(NamedTuple):
+class Outgoing(Struct, frozen=True):
     id: int
     data: bytes
     fds: tuple[int, ...]  # closed once sent

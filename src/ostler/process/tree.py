@@ -6,6 +6,8 @@ import time
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from ostler import clock
 from ostler.process.warden import descendants, processes, read, stat
 
@@ -24,7 +26,7 @@ class Member(NamedTuple):
     start: int  # field 22 of /proc/PID/stat, in clock ticks since boot
 
 
-class Leader(NamedTuple):
+class Leader(Struct, frozen=True):
     """What is known of a spawned process when its tree is sought."""
 
     pid: int

@@ -8,7 +8,9 @@ JSON of the one followed by that of the other.
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 HELD = 64 * 1024  # bytes of records that wait for what follows; beyond it a third of what may be a secret is written
 LINE = 256 * 1024  # a longer record is no piece of a text
@@ -195,7 +197,7 @@ class JoinedText:
         self._shown += at
 
 
-class Pieces(NamedTuple):
+class Pieces(Struct, frozen=True):
     """The strings of a record that may be pieces of texts: of those whose records have that in common."""
 
     common: tuple[bytes, ...] = ()

@@ -7,7 +7,9 @@ one class repeated with nothing after it, and words without repetition. Neither 
 import re
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import AnyStr, Generic, NamedTuple
+from typing import AnyStr, Generic
+
+from msgspec import Struct
 
 from ostler.store.automaton import Automaton
 from ostler.store.tokens import TOKENS, WORD, Run, TokenShape, beginnings
@@ -20,7 +22,7 @@ _FEW = 8  # words that a text has are looked for by a pattern of their own
 _MANY = 100  # more words than that are looked for by one regular expression in any text
 
 
-class RunPart(NamedTuple, Generic[AnyStr]):
+class RunPart(Struct, Generic[AnyStr], frozen=True):
     """A Run, compiled."""
 
     units: re.Pattern[AnyStr]
@@ -29,7 +31,7 @@ class RunPart(NamedTuple, Generic[AnyStr]):
     needs: tuple[tuple[re.Pattern[AnyStr], int], ...]
 
 
-class Shape(NamedTuple, Generic[AnyStr]):
+class Shape(Struct, Generic[AnyStr], frozen=True):
     """A Token, compiled. It is certain as soon as part number `last` is: what follows that may be missing.
 
     `seen`: so much of its secret (after a start that belongs to it) tells nobody anything.

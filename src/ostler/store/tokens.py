@@ -6,17 +6,18 @@ text is bounded by its length; tests/store/test_linear.py counts it.
 """
 
 import re
-from typing import NamedTuple
+
+from msgspec import Struct, structs
 
 
-class Need(NamedTuple):
+class Need(Struct, frozen=True):
     """A condition on a run: this stands somewhere in it. `pattern` always matches `width` characters."""
 
     pattern: str
     width: int
 
 
-class Run(NamedTuple):
+class Run(Struct, frozen=True):
     """At least `least` characters of a class, as many as there are (or `most`)."""
 
     chars: str
@@ -25,7 +26,7 @@ class Run(NamedTuple):
     needs: tuple[Need, ...] = ()
 
 
-class TokenShape(NamedTuple):
+class TokenShape(Struct, frozen=True):
     """One of `starts`, then all `parts`. The first `kept` of these pieces, the start being one, may be seen."""
 
     starts: tuple[str, ...]
@@ -69,8 +70,8 @@ TOKENS: tuple[TokenShape, ...] = (
     TokenShape(("WyJsaW5rIiwi", "WyJsb2dpbiIs", "WyJiZWFyZXIi", "WyJtYWNoaW5l"), (Run(WORD, 30), ".", Run(WORD, 43))),
     _pem(Run(_BASE64, 40), Run(_BASE64 + r"\s\\", 0)),
     # With a passphrase. "DEK-Info: AES-128-CBC" and "DEK-Info: DES-CBC" differ by a hyphen.
-    _pem("Proc-Type:", _LOCKED, "-", _LOCKED, "-", _LOCKED, "-", _LOCKED._replace(least=40)),
-    _pem("Proc-Type:", _LOCKED, "-", _LOCKED, "-", _LOCKED._replace(least=40)),
+    _pem("Proc-Type:", _LOCKED, "-", _LOCKED, "-", _LOCKED, "-", structs.replace(_LOCKED, least=40)),
+    _pem("Proc-Type:", _LOCKED, "-", _LOCKED, "-", structs.replace(_LOCKED, least=40)),
 )
 
 

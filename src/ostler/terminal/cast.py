@@ -8,10 +8,10 @@ import stat
 from collections.abc import Callable, Iterator
 from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ostler import clock
 from ostler.errors import OstlerError
@@ -37,7 +37,7 @@ class CastHeader(Struct, frozen=True, omit_defaults=True):
     idle_time_limit: float | None = None
 
 
-class CastEvent(NamedTuple):
+class CastEvent(Struct, frozen=True):
     """`kind`: "o" output, "i" input, "r" a new size (COLSxROWS), "m" a marker; others are of the future."""
 
     at: float
@@ -170,7 +170,7 @@ class Cast(Struct, frozen=True):
             for line in _lines(file):
                 if event := _event(line):
                     last = max(last, event.at)
-                    yield event._replace(at=last)
+                    yield structs.replace(event, at=last)
 
 
 def read_cast(path: str | Path) -> Cast:

@@ -9,9 +9,10 @@ import os
 import socket
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from ostler import clock
 from ostler.errors import OstlerError
@@ -193,7 +194,7 @@ def alive(owner: Owner) -> bool:
     return owner.boot_id == tree.boot_id() and tree.identity(owner.pid) == owner.start_time
 
 
-class Orphans(NamedTuple):
+class Orphans(Struct, frozen=True):
     """Turns of dead owners: those that were found, and those of them that nobody else ended first."""
 
     found: list[TurnRow]

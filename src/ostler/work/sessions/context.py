@@ -1,7 +1,8 @@
 """What sessions need of the process that they live in."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from ostler.store import Store
 from ostler.work.terminals.context import TerminalContext
@@ -11,7 +12,7 @@ from ostler.work.turns.live_turns import Turns
 from ostler.work.turns.prepare import Setup
 
 
-class SessionContext(NamedTuple):
+class SessionContext(Struct, frozen=True):
     store: Store
     owner: str  # this process's id as an owner
     setup_in: Callable[[str], Setup]  # what holds in a folder

@@ -1,7 +1,9 @@
 """What terminals need of the process that they live in. Imports little: every turn has a terminal."""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from ostler.process import Warden
 from ostler.store import Store
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from ostler.work.terminals.turn_terminal import TurnTerminal
 
 
-class TerminalContext(NamedTuple):
+class TerminalContext(Struct, frozen=True):
     store: Store
     owner: str  # this process's id as an owner
     home: str  # the user's

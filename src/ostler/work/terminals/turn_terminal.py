@@ -8,8 +8,9 @@ import asyncio
 import contextlib
 import signal
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ostler import clock
@@ -32,7 +33,7 @@ COLS, ROWS = 100, 30
 _MAX_DIFF = 4 * 1024 * 1024
 
 
-class _TerminalEnd(NamedTuple):
+class _TerminalEnd(Struct, frozen=True):
     last_lines: bytes
     fields: dict[str, Any]  # what is stored of it
 

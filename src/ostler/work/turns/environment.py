@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from types import MappingProxyType
-from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
 
 from ostler.agents import AGENTS, Agent
 
@@ -144,7 +145,7 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
     )
 
 
-class _Grouped(NamedTuple):
+class _Grouped(Struct, frozen=True):
     """Patterns by where they have a star: nearly all are a word, with one before or after it."""
 
     words: frozenset[str]
