@@ -65,7 +65,7 @@ class HostedTerminal(Struct, frozen=True):
     program: PtyTerminal
     behind: tuple[str, ...] = ()  # what was put behind its wall
 
-    def serves(self, attempt: Attempt) -> bool:
+    def can_take(self, attempt: Attempt) -> bool:
         return (
             not self.program.ending
             and self.made_for == fingerprint(attempt)
@@ -126,7 +126,7 @@ class VisibleTransport:
         """The terminal in which the job begins, and where its output does."""
         session = attempt.turn.session
         kept = self._kept.get(session)
-        if kept is not None and kept.serves(attempt):
+        if kept is not None and kept.can_take(attempt):
             since = kept.program.live.log.end
             await _name(kept.program, session, job)
             if await _taken(kept.program, attempt, since, job, context.settings.tui_receipt):
