@@ -8,7 +8,7 @@ import pytest
 
 from ostler.access import Access
 from ostler.errors import OstlerError
-from ostler.mcp.asker import askers
+from ostler.mcp.parent_turns import parent_turns
 from ostler.mcp.tools import Tools
 from ostler.model import Limits
 from waiting import until
@@ -126,9 +126,9 @@ async def test_a_dialog_asks_by_the_mark_of_its_session(stable: Stable) -> None:
     async with tools_of(stable, first) as tools:
         store = tools._ostler.store
         session = store.turn(first).session  # type: ignore[union-attr]
-        assert [row.id for row in askers(store, (session, f"pane-{session}"))] == [first, first]
+        assert [row.id for row in parent_turns(store, (session, f"pane-{session}"))] == [first, first]
         with pytest.raises(OstlerError, match="OSTLER_HOME as ostler sets them"):
-            askers(store, ("forged",))
+            parent_turns(store, ("forged",))
         assert await refused(tools, "start_turn", session=session, prompt="x") == "bad_request"
 
 

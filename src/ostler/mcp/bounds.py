@@ -20,18 +20,18 @@ class DelegationBounds(Struct, frozen=True, kw_only=True):
     tools_denied: tuple[str, ...] = ()
 
 
-def bounds_of(askers: Sequence[Turn], most: Access, folder: str) -> DelegationBounds:
-    """`askers` are the turns around the one who asks; `most` and `folder` are what the server was started with."""
-    access = min((most, *(turn.access for turn in askers)), key=ACCESS_ORDER.index)
-    deepest = max(askers, key=lambda turn: turn.depth, default=None)
-    kept = tuple(turn.folder for turn in askers if turn.access != "full")
+def bounds_of(parents: Sequence[Turn], most: Access, folder: str) -> DelegationBounds:
+    """`parents`: the turns that whoever asks descends from. `most`, `folder`: what the server was started with."""
+    access = min((most, *(turn.access for turn in parents)), key=ACCESS_ORDER.index)
+    deepest = max(parents, key=lambda turn: turn.depth, default=None)
+    kept = tuple(turn.folder for turn in parents if turn.access != "full")
     usual = deepest.folder if deepest is not None else folder
     return DelegationBounds(
         access=access,
         folders=() if access == "full" else kept or (usual,),
         depth=deepest.depth + 1 if deepest is not None else 1,
-        tools_allowed=_common([_words(turn.tools_allowed) for turn in askers if turn.tools_allowed]),
-        tools_denied=tuple(dict.fromkeys(word for turn in askers for word in _words(turn.tools_denied))),
+        tools_allowed=_common([_words(turn.tools_allowed) for turn in parents if turn.tools_allowed]),
+        tools_denied=tuple(dict.fromkeys(word for turn in parents for word in _words(turn.tools_denied))),
     )
 
 

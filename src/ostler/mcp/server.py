@@ -13,7 +13,7 @@ from mcp.server.stdio import stdio_server
 import ostler
 from ostler.access import Access
 from ostler.errors import OstlerError
-from ostler.mcp.asker import askers, marks_above
+from ostler.mcp.parent_turns import marks_above, parent_turns
 from ostler.mcp.tools import ToolArguments, Tools
 from ostler.model import Problem
 from ostler.process.tree import MARK
@@ -34,7 +34,7 @@ async def serve(settings: Settings, environ: Mapping[str, str], access: Access) 
     """Until stdin ends; then what was started is ended. Raises denied where a forged mark stands behind it."""
     with Store.open(settings.home) as store:
         marks = marks_above(store, environ)
-        deepest = {MARK: askers(store, marks)[0].id} if marks else {}
+        deepest = {MARK: parent_turns(store, marks)[0].id} if marks else {}
     async with Ostler(settings, {**environ, **deepest}, "mcp", loader(environ)) as o:
         tools = Tools(o, marks, access, os.path.realpath("."))
         server = _server(tools)

@@ -11,7 +11,6 @@ from msgspec import Meta, Struct, structs
 from ostler import clock
 from ostler.access import Access
 from ostler.errors import OstlerError
-from ostler.mcp.asker import askers, left_of
 from ostler.mcp.bounds import (
     DelegationBounds,
     access_within,
@@ -21,6 +20,7 @@ from ostler.mcp.bounds import (
     cost_within,
     reaches,
 )
+from ostler.mcp.parent_turns import left_of, parent_turns
 from ostler.model import Session, TurnOptions, TurnRow
 from ostler.settings import Settings
 from ostler.work import LiveSession, Ostler
@@ -161,7 +161,7 @@ class Tools:
         return await self._ended(row.id, given.seconds) if given.seconds else _turn(row)
 
     async def _start(self, given: StartTurn) -> TurnRow:
-        around = askers(self._ostler.store, self._marks)
+        around = parent_turns(self._ostler.store, self._marks)
         bounds = bounds_of([row.turn for row in around], self._most, self._folder)
         check_depth(bounds, self._ostler.settings.delegation_depth)
         live = await self._session_for(given, bounds)
@@ -184,7 +184,7 @@ class Tools:
         if given.session is not None:
             live = await self._ostler.session(given.agent, session=given.session, folder=given.folder)
             check_folder_within(bounds, live.row.folder)
-            if live.id in {row.session for row in askers(self._ostler.store, self._marks)}:
+            if live.id in {row.session for row in parent_turns(self._ostler.store, self._marks)}:
                 raise OstlerError(
                     "bad_request", f"{given.session} is the session of the turn that asks", "Name another"
                 )
@@ -231,11 +231,11 @@ class Tools:
     # -- bounds
 
     def _bounds(self) -> DelegationBounds:
-        return bounds_of([row.turn for row in askers(self._ostler.store, self._marks)], self._most, self._folder)
+        return bounds_of([row.turn for row in parent_turns(self._ostler.store, self._marks)], self._most, self._folder)
 
     def _where(self, bounds: DelegationBounds) -> str:
         """Where a turn works that says nothing else."""
-        around = askers(self._ostler.store, self._marks)
+        around = parent_turns(self._ostler.store, self._marks)
         return around[0].turn.folder if around else (bounds.folders or (self._folder,))[0]
 
     def _settings(self, folder: str) -> Settings:

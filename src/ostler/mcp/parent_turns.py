@@ -1,4 +1,4 @@
-"""Who asks for a turn: the turns of agents that this process descends from.
+"""The turns of agents that this process descends from: they ask for the turns that it delegates.
 
 A variable alone could be forged: the environment of this process is what its parent made of it. So the marks of all
 processes above it count as well, and the narrowest and deepest of what is found holds.
@@ -40,7 +40,7 @@ def _ancestors() -> Iterator[tuple[int, int]]:
         pid = found[0]
 
 
-def askers(store: Store, marks: Sequence[str]) -> list[TurnRow]:
+def parent_turns(store: Store, marks: Sequence[str]) -> list[TurnRow]:
     """The turns behind the marks, as they are now, the deepest first. Raises denied for a mark that nobody knows."""
     rows = []
     for mark in marks:
@@ -54,9 +54,9 @@ def askers(store: Store, marks: Sequence[str]) -> list[TurnRow]:
     return sorted(rows, key=lambda row: -row.turn.depth)
 
 
-def left_of(store: Store, askers: Sequence[TurnRow]) -> list[float]:
+def left_of(store: Store, parents: Sequence[TurnRow]) -> list[float]:
     """What each turn above may still spend by those below it, where it has a limit of its cost."""
-    chain = {row.id: row for asker in askers for row in (asker, *_above(store, asker))}
+    chain = {row.id: row for parent in parents for row in (parent, *_above(store, parent))}
     limits = {id: row.turn.limits.cost_usd for id, row in chain.items()}
     return [limit - _spent_below(store, id) for id, limit in limits.items() if limit is not None]
 
