@@ -23,7 +23,10 @@ class MachineYard(Yard):
 
 
 @contextlib.asynccontextmanager
-async def joined_yard(base: Path, name: str, database: str) -> AsyncIterator[MachineYard]:
+async def joined_yard(
+    base: Path, name: str, database: str, told: MachineFacts | None = None
+) -> AsyncIterator[MachineYard]:
+    """`told`: what it tells of itself."""
     home, folder = base / name / "home", base / name / "project"
     home.mkdir(parents=True, exist_ok=True)
     folder.mkdir(exist_ok=True)
@@ -40,7 +43,7 @@ async def joined_yard(base: Path, name: str, database: str) -> AsyncIterator[Mac
     join = JoinOptions(directory=database, name=name, url=f"http://127.0.0.1:{listening.port}")
 
     async def facts() -> MachineFacts:
-        return MachineFacts()
+        return told or MachineFacts()
 
     async with Ostler(settings, environ, "up", loader(environ)) as ostler:
         id = await machine_id(ostler.store)

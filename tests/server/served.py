@@ -26,7 +26,10 @@ SOON = 60.0  # seconds for what takes a moment, on a machine that is busy
 class Served:
     """One state folder, and a server on it that can be killed and started again on the same port."""
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base: Path, *more: str) -> None:
+        """`more` arguments of `ostler up`."""
+        base.mkdir(exist_ok=True)
+        self.more = more
         self.home, self.state, self.folder = base / "home", base / "state", base / "project"
         for folder in (self.home, self.state, self.folder):
             folder.mkdir(exist_ok=True)
@@ -46,7 +49,7 @@ class Served:
     async def start(self) -> None:
         with self.log.open("ab") as log:
             self.process = start_ostler(
-                ["up", "--port", str(self.port)],
+                ["up", "--port", str(self.port), *self.more],
                 cwd=self.folder,
                 env=self.env,
                 stdin=subprocess.DEVNULL,
@@ -201,9 +204,9 @@ class Served:
 
 
 @contextlib.asynccontextmanager
-async def serving(base: Path) -> AsyncIterator[Served]:
+async def serving(base: Path, *more: str) -> AsyncIterator[Served]:
     """A started server. Whatever happened, it is stopped and has left nobody behind."""
-    served = Served(base)
+    served = Served(base, *more)
     try:
         await served.start()
         yield served

@@ -133,7 +133,7 @@ def test_what_is_always_told_is_required(doc: dict[str, Any]) -> None:
     for name in ("SessionView", "TurnView", "TerminalRow", "Envelope", "AgentReport", "ProblemAnswer", "Me"):
         assert set(schemas[name]["required"]) == set(schemas[name]["properties"]), name
     assert schemas["Usage"].get("required", []) == [], "leaves out what is not known"
-    assert schemas["NewSession"]["required"] == ["agent", "folder"]
+    assert schemas["NewSession"]["required"] == ["agent"]
     assert schemas["NewTurn"]["required"] == ["prompt"]
     for name in ("NewSession", "NewTurn", "TurnLimits", "AttachmentRequest", "NewTerminal", "Login"):
         assert schemas[name]["additionalProperties"] is False, name

@@ -505,10 +505,13 @@ export interface NewRun {
   mode?: "auto" | "manual" | null;
 }
 
-/** `agent` may be an agent, a model or a profile; `folder` an absolute path, or one that begins with `~/`. */
+/** `agent` may be an agent, a model or a profile; `folder` an absolute path, or one that begins with `~/`. On a machine that has joined others, `machine` (a name, or `any`), `labels` (it has all of them) and `repo` (it has a folder of that remote, which is used where `folder` is left out) say where the session goes; else it is here. */
 export interface NewSession {
   agent: string;
-  folder: string;
+  folder?: string | null;
+  machine?: string | null;
+  labels?: string[] | null;
+  repo?: string | null;
   access?: "full" | "read" | "write" | null;
   model?: string | null;
   name?: string | null;

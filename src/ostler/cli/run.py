@@ -81,6 +81,9 @@ def _complete_session(ctx: click.Context, param: click.Parameter, incomplete: st
     type=click.Choice(("pipe", "dialog", "visible", "pty", "tmux")),
     help="How: a process of its own, a dialog, visibly, its own screen in a terminal (pty) or in a pane (tmux).",
 )
+@click.option(
+    "--on", metavar="MACHINE|LABEL,…", help="Run it on this machine, one that has these labels, or `any` that fits."
+)
 @click.option("--no-stdin", is_flag=True, help="Ignore stdin, even if something is piped in.")
 @click.option("--wait", is_flag=True, help="If the session is busy, wait for it.")
 @click.option(
@@ -116,6 +119,10 @@ def run(**options: Any) -> int:
     if who is not None:
         choose(settings, who)  # raises not_found now, not after a long wait for stdin
     prompt = _with_stdin(prompt, turn, options)
+    if options["on"]:
+        from ostler.cli.run_on import run_on
+
+        return asyncio.run(run_on(settings, who, prompt, turn, options))
     return asyncio.run(_run(settings, who, prompt, turn, options))
 
 
@@ -138,7 +145,11 @@ def _check(options: dict[str, Any]) -> None:
     if options["record"] and options["transport"] in ("dialog", "visible", "pty", "tmux"):
         raise click.UsageError(f"--record and --transport {options['transport']} cannot be used together")
     check_turn_flags(options)
-    for name in ("session", "name", "agent_session", "model", "folder", "mode"):
+    if options["on"]:
+        from ostler.cli.run_on import check_on
+
+        check_on(options)
+    for name in ("on", "session", "name", "agent_session", "model", "folder", "mode"):
         if options[name] is not None and not options[name].strip():
             raise click.UsageError(f"--{name.replace('_', '-')} is empty")
 

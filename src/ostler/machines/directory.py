@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ostler.errors import OstlerError
-from ostler.machines.model import MachineFacts, MachineRow, SessionEntry
+from ostler.machines.model import ANY, MachineFacts, MachineRow, SessionEntry
 
 if TYPE_CHECKING:  # it takes a while to import, and only those who joined need it
     from psycopg import AsyncConnection
@@ -106,7 +106,7 @@ class Directory:
             taken = await _all(
                 await db.execute("SELECT name FROM ostler.machines WHERE id <> %s AND left_at IS NULL", (id,))
             )
-            name = free_machine_name(name, {row[0] for row in taken})
+            name = free_machine_name(name, {ANY, *(row[0] for row in taken)})
             joined = await db.execute(_JOIN, (id, name, url, public_key, _text(facts)))
             ((epoch,),) = await _all(joined)
             return name, epoch

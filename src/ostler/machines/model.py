@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from ostler.model import SessionState
 
+ANY = "any"  # instead of a machine's name: whichever fits
 MachineState = Literal["live", "draining", "unreachable", "gone"]
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ostler.errors import OstlerError
+from ostler.errors import ErrorKind, OstlerError
 from ostler.machines.membership import Membership, SeenMachine
 from ostler.server.addressing import address_of, named_machine, session_in_query, target_of
 from ostler.server.auth import Person
@@ -19,6 +19,7 @@ from ostler.server.machine_finder import MachineFinder
 from ostler.server.machine_sockets import pass_socket_on
 from ostler.server.request_body import replayed
 from ostler.server.responses import Pairs, Receive, Scope, Send
+from ostler.server.session_placement import SessionPlacer
 from ostler.server.uploads import Uploads
 from ostler.work import Ostler
 
@@ -59,6 +60,7 @@ class FrontDoor:
         self._uploads = uploads
         self._clients: dict[str, MachineClient] = {}  # by address
         self._finder = MachineFinder(ostler, membership, self.get)
+        self._placer = SessionPlacer(ostler, membership)
 
     def close(self) -> None:
         for client in self._clients.values():
@@ -86,11 +88,14 @@ class FrontDoor:
     async def _route(self, scope: Scope, receive: Receive, person: Person) -> tuple[PassedRoute | None, Receive]:
         path, query = scope["path"], scope["query_string"].decode("latin-1")
         name, rest = named_machine(path, query)
+        is_new = scope.get("method") == "POST" and path.rstrip("/") == "/api/sessions"
         if name:
             named = self._finder.named(name)
-            if named.state == "draining" and scope.get("method") == "POST" and path.rstrip("/") == "/api/sessions":
+            if named.state == "draining" and is_new:
                 raise OstlerError("busy", f"machine {name} takes no new sessions", "Choose another: ostler machines")
             return self._to(named, path, rest), receive
+        if is_new:
+            return await self._placed(scope, receive)
         if (address := address_of(path)) is not None:
             key, machine = await self._finder.find(address.kind, address.key, person)
             return self._to(machine, address.with_key(key), query), receive
@@ -102,6 +107,15 @@ class FrontDoor:
             return None, receive
         _, machine = await self._finder.find("session", session, person)
         return self._to(machine, path, query), receive
+
+    async def _placed(self, scope: Scope, receive: Receive) -> tuple[PassedRoute | None, Receive]:
+        """A new session: where its body says, else here."""
+        body, receive = await _read(receive)
+        if (found := self._placer.place(body)) is None:
+            return None, receive
+        machine, body = found
+        scope["headers"] = _with_length(scope["headers"], len(body))
+        return self._to(machine, scope["path"], ""), replayed(body, receive)
 
     def _to(self, machine: SeenMachine | None, path: str, query: str) -> PassedRoute | None:
         """None: it is here. Raises crashed or not_found for a machine that does not answer."""
@@ -233,15 +247,24 @@ class FrontDoor:
 # -- what is said -------------------------------------------------------------------------------------
 
 
-def unreachable(machine: SeenMachine, why: str) -> OstlerError:
-    return OstlerError("crashed", f"machine {machine.name} cannot be reached: {why}", "See: ostler machines")
+class MachineAway(OstlerError):
+    """What was asked for is on a machine that does not answer: `crashed`, or `not_found` for one that is gone."""
+
+    def __init__(self, kind: ErrorKind, machine: SeenMachine, message: str, hint: str) -> None:
+        super().__init__(kind, message, hint)
+        self.machine = machine.name
+
+
+def unreachable(machine: SeenMachine, why: str) -> MachineAway:
+    hint = "Try again when it is back (ostler machines), or begin anew elsewhere: ostler run --on any"
+    return MachineAway("crashed", machine, f"machine {machine.name} cannot be reached: {why}", hint)
 
 
 def check_answers(machine: SeenMachine) -> None:
-    """Raises crashed for a machine that is unreachable, not_found for one that is gone."""
+    """Raises MachineAway for a machine that is unreachable or gone."""
     if machine.state == "gone":
-        hint = "What it has can be seen again when it is back: ostler up --join, there"
-        raise OstlerError("not_found", f"it is on machine {machine.name}, which is gone", hint)
+        hint = "It goes on when that is back (ostler up --join, there); begin anew elsewhere: ostler run --on any"
+        raise MachineAway("not_found", machine, f"it is on machine {machine.name}, which is gone", hint)
     if not machine.answers:
         raise unreachable(machine, "it has not been heard of for some time")
 

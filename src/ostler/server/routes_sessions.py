@@ -14,6 +14,7 @@ from ostler.server.other_sessions import OtherSessions
 from ostler.server.replies import Reply
 from ostler.server.request_body import RequestBody
 from ostler.server.routing import Routes
+from ostler.server.session_placement import PLACEMENT
 from ostler.server.views import SessionView, session_view, session_views
 from ostler.work import Ostler
 from ostler.work.sessions.filters import mentions
@@ -31,10 +32,17 @@ sessions = Routes("sessions")
 
 
 class NewSession(RequestBody, frozen=True, kw_only=True):
-    """`agent` may be an agent, a model or a profile; `folder` an absolute path, or one that begins with `~/`."""
+    """`agent` may be an agent, a model or a profile; `folder` an absolute path, or one that begins with `~/`.
+
+    On a machine that has joined others, `machine` (a name, or `any`), `labels` (it has all of them) and `repo` (it has
+    a folder of that remote, which is used where `folder` is left out) say where the session goes; else it is here.
+    """
 
     agent: Model
-    folder: Annotated[str, Meta(min_length=1, max_length=4096)]
+    folder: Annotated[str, Meta(min_length=1, max_length=4096)] | None = None
+    machine: Name | None = None
+    labels: Annotated[tuple[Name, ...], Meta(max_length=20)] | None = None
+    repo: Annotated[str, Meta(min_length=1, max_length=1000)] | None = None
     access: Access | None = None
     model: Model | None = None
     name: Name | None = None
@@ -100,6 +108,11 @@ async def list_sessions(
 
 @sessions("POST /api/sessions", "A new session; its first turn comes later", problems=(404, 409, 422))
 async def create_session(ostler: Ostler, watcher: Live, data: NewSession) -> SessionView:
+    if any(getattr(data, name) is not None for name in PLACEMENT):  # a front door has taken them out
+        hint = "Leave out machine, labels and repo, or start it so: ostler up --join URL"
+        raise OstlerError("unsupported", "this server has not joined other machines", hint)
+    if data.folder is None:
+        raise OstlerError("bad_request", "a new session needs a folder", "Give `folder`, or `repo` at a front door")
     made = await ostler.session(
         data.agent,
         folder=absolute(data.folder, ostler.setup.home),
