@@ -29,9 +29,10 @@ async def directory(database: str) -> AsyncIterator[Directory]:
 
 
 async def test_a_machine_joins_lives_and_leaves(directory: Directory) -> None:
-    name, epoch = await directory.join("h", "hawk", "http://h", b"key", FACTS)
+    name, epoch, lease = await directory.join("h", "hawk", "http://h", b"key", FACTS)
     assert name == "hawk"
-    now, (row,) = await directory.beat("h", epoch, FACTS)
+    now, held, (row,) = await directory.beat("h", epoch, FACTS)
+    assert held == lease == row.lease and not row.fenced
     assert (row.id, row.url, row.public_key, row.beat, row.left) == ("h", "http://h", b"key", 1, False)
     assert row.facts.labels == ("gpu",) and row.facts.folders[0].path == "/ab"
     assert now >= row.joined_at
@@ -43,7 +44,7 @@ async def test_a_machine_joins_lives_and_leaves(directory: Directory) -> None:
 
 
 async def test_a_name_is_had_once_and_free_again_when_its_machine_has_left(directory: Directory) -> None:
-    _, epoch = await directory.join("a", "hawk", "", b"", FACTS)
+    _, epoch, _ = await directory.join("a", "hawk", "", b"", FACTS)
     assert (await directory.join("b", "hawk", "", b"", FACTS))[0] == "hawk-2"
     assert (await directory.join("b", "hawk", "", b"", FACTS))[0] == "hawk-2"  # its own is not in its way
     await directory.leave("a", epoch)
@@ -52,8 +53,8 @@ async def test_a_name_is_had_once_and_free_again_when_its_machine_has_left(direc
 
 
 async def test_who_joined_before_with_the_same_id_is_fenced(directory: Directory) -> None:
-    _, old = await directory.join("h", "hawk", "", b"", FACTS)
-    _, new = await directory.join("h", "hawk", "", b"", FACTS)
+    _, old, _ = await directory.join("h", "hawk", "", b"", FACTS)
+    _, new, _ = await directory.join("h", "hawk", "", b"", FACTS)
     assert new > old
     with pytest.raises(Fenced):
         await directory.beat("h", old, FACTS)
@@ -61,6 +62,19 @@ async def test_who_joined_before_with_the_same_id_is_fenced(directory: Directory
         await directory.put_sessions("h", old, [entry("k3pq")], (), True)
     await directory.leave("h", old)  # says nothing about the one that speaks for it now
     await directory.beat("h", new, FACTS)
+
+
+async def test_a_silent_machine_is_fenced_once_and_learns_of_it(directory: Directory) -> None:
+    _, epoch, lease = await directory.join("h", "hawk", "", b"", FACTS)
+    silent = (await directory.beat("h", epoch, FACTS)).machines[0]
+    await directory.beat("h", epoch, FACTS)
+    assert not await directory.fence(silent)  # it was heard of meanwhile
+    (silent,) = await directory.machines()
+    assert await directory.fence(silent) and not await directory.fence(silent)
+    (fenced,) = await directory.machines()
+    assert fenced.fenced and not await directory.fence(fenced)
+    back = await directory.beat("h", epoch, FACTS)
+    assert back.lease == lease + 1 and not back.machines[0].fenced
 
 
 async def test_the_index_of_sessions(directory: Directory) -> None:
@@ -83,25 +97,25 @@ async def test_many_make_the_tables_at_once(database: str) -> None:
     made = [Directory(database) for _ in range(8)]
     await asyncio.gather(*(each.prepare() for each in made))
     names = await asyncio.gather(*(each.join(f"m{n}", "hawk", "", b"", FACTS) for n, each in enumerate(made)))
-    assert len({name for name, _ in names}) == 8
+    assert len({joined.name for joined in names}) == 8
     for each in made:
         await each.close()
 
 
 async def test_nothing_but_the_directory_is_in_it(directory: Directory, database: str) -> None:
     """What is kept of a session, word by word: no prompt, no title, no journal."""
-    _, epoch = await directory.join("h", "hawk", "", b"", FACTS)
+    _, epoch, _ = await directory.join("h", "hawk", "", b"", FACTS)
     await directory.put_sessions("h", epoch, [entry("k3pq", name="oats")], (), True)
     query = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'ostler' ORDER BY 1"
     with psycopg.connect(database) as db:
-        assert [row[0] for row in db.execute(query)] == ["machines", "sessions"]
+        assert [row[0] for row in db.execute(query)] == ["machines", "sessions", "slots", "spent"]
     assert SessionEntry.__struct_fields__ == (
         *("machine", "id", "agent", "folder", "state", "created_at", "used_at", "name", "turns"),
     )
 
 
 async def test_a_restart_of_postgres_is_survived(directory: Directory, postgres: Postgres) -> None:
-    _, epoch = await directory.join("h", "hawk", "", b"", FACTS)
+    _, epoch, _ = await directory.join("h", "hawk", "", b"", FACTS)
     postgres.stop(signal.SIGQUIT)
     with pytest.raises(OstlerError) as raised:
         await directory.machines()

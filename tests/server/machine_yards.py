@@ -12,6 +12,7 @@ from ostler.machines.model import MachineFacts
 from ostler.server.app import build
 from ostler.server.gateway import addresses_of
 from ostler.server.running import listen, serving
+from ostler.server.shared_pool import SharedPool
 from ostler.settings import load_settings
 from ostler.work import Ostler
 from ostler.work.folder_settings import loader
@@ -20,16 +21,19 @@ from server.conftest import Yard
 
 class MachineYard(Yard):
     membership: Membership
+    shared: SharedPool
 
 
 @contextlib.asynccontextmanager
 async def joined_yard(
-    base: Path, name: str, database: str, told: MachineFacts | None = None
+    base: Path, name: str, database: str, told: MachineFacts | None = None, config: str = ""
 ) -> AsyncIterator[MachineYard]:
-    """`told`: what it tells of itself."""
+    """`told`: what it tells of itself. `config`: its settings, as TOML."""
     home, folder = base / name / "home", base / name / "project"
     home.mkdir(parents=True, exist_ok=True)
     folder.mkdir(exist_ok=True)
+    (home / ".config" / "ostler").mkdir(parents=True, exist_ok=True)
+    (home / ".config" / "ostler" / "config.toml").write_text(config)
     environ = {
         "HOME": str(home),
         "PATH": f"{os.path.dirname(sys.executable)}:/usr/bin:/bin",
@@ -51,7 +55,11 @@ async def joined_yard(
             own = addresses_of(listening.addresses, listening.port)
             site = build(ostler, own, folder=str(folder), membership=membership)
             yard = MachineYard(ostler, site, listening, folder)
-            yard.membership = membership
-            async with serving(site, listening), yard.as_("admin") as client:
-                yard.client = client
-                yield yard
+            yard.membership, yard.shared = membership, SharedPool(ostler, membership)
+            await yard.shared.start()
+            try:
+                async with serving(site, listening), yard.as_("admin") as client:
+                    yard.client = client
+                    yield yard
+            finally:
+                await yard.shared.stop()

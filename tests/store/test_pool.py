@@ -4,22 +4,24 @@ from types import SimpleNamespace
 
 import msgspec
 
-from ostler.model.pool import Claim, PoolTurn
+from ostler.model.pool import Claim, PoolTurn, SharedSlots
 from ostler.store import Store
+from ostler.store.pool import PoolRows
 
 CLAIM = Claim(agent="claude", account="work", folder="/w", priority=2, memory_mb=10.0)
 
 
-def closed(turns: tuple[PoolTurn, ...], parked: dict[str, float], id: str) -> bool:
+def closed(rows: PoolRows, id: str) -> bool:
     return False
 
 
 async def test_the_gate_decides_within_the_transaction(store: Store, make: SimpleNamespace) -> None:
     seen: list[tuple[list[str], dict[str, float], str]] = []
 
-    def gate(turns: tuple[PoolTurn, ...], parked: dict[str, float], id: str) -> bool:
-        seen.append(([turn.id for turn in turns], parked, id))
-        return len(turns) < 2
+    def gate(rows: PoolRows, id: str) -> bool:
+        assert rows.shared is None
+        seen.append(([turn.id for turn in rows.turns], rows.parked, id))
+        return len(rows.turns) < 2
 
     for name in ("k1", "k2"):
         await store.add_session(make.session(name))
@@ -40,6 +42,16 @@ async def test_a_turn_without_a_claim_passes_every_gate(store: Store, make: Simp
     await store.add_session(make.session())
     assert await store.begin_turn(make.row("t1"), closed) == 1
     assert store.pool_turns()[0].claim == Claim(nested=True)
+
+
+async def test_slots_of_all_machines_are_changed_while_no_turn_starts(store: Store, make: SimpleNamespace) -> None:
+    await store.add_session(make.session())
+    slots = SharedSlots(held={"agent:claude": 2}, until=9.0)
+    turns, kept = await store.change_shared_slots(lambda turns, before: slots)
+    assert (turns, kept, store.shared_slots()) == ((), slots, slots)
+    assert await store.begin_turn(make.row("t1", claim=CLAIM), lambda rows, id: rows.shared == slots) == 1
+    ((turn,), gone) = await store.change_shared_slots(lambda turns, before: None)
+    assert (turn.id, gone, store.shared_slots()) == ("t1", None, None)
 
 
 async def test_accounts_are_parked_until_their_time(store: Store) -> None:

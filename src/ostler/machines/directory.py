@@ -7,7 +7,7 @@ holds the address: a password may stand in it.
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -30,6 +30,17 @@ CREATE TABLE IF NOT EXISTS ostler.machines (
     beat bigint NOT NULL DEFAULT 0, joined_at timestamptz NOT NULL, seen_at timestamptz NOT NULL,
     draining boolean NOT NULL DEFAULT false, left_at timestamptz, facts text NOT NULL
 );
+ALTER TABLE ostler.machines ADD COLUMN IF NOT EXISTS lease bigint NOT NULL DEFAULT 0;
+ALTER TABLE ostler.machines ADD COLUMN IF NOT EXISTS fenced_at_beat bigint;
+CREATE TABLE IF NOT EXISTS ostler.slots (
+    machine text NOT NULL REFERENCES ostler.machines ON DELETE CASCADE, key text NOT NULL, held int NOT NULL,
+    wanted int NOT NULL, granted bigint NOT NULL, PRIMARY KEY (machine, key)
+);
+CREATE SEQUENCE IF NOT EXISTS ostler.grants;
+CREATE TABLE IF NOT EXISTS ostler.spent (
+    machine text NOT NULL, day text NOT NULL, who text NOT NULL, usd double precision NOT NULL,
+    PRIMARY KEY (day, machine, who)
+);
 CREATE TABLE IF NOT EXISTS ostler.sessions (
     machine text NOT NULL REFERENCES ostler.machines ON DELETE CASCADE, id text NOT NULL, name text,
     used_at double precision NOT NULL, body text NOT NULL, PRIMARY KEY (machine, id)
@@ -39,20 +50,25 @@ CREATE INDEX IF NOT EXISTS sessions_by_name ON ostler.sessions (name);
 """
 _MACHINES = """
 SELECT id, epoch, name, url, public_key, beat, extract(epoch FROM clock_timestamp() - seen_at)::float8,
-    extract(epoch FROM joined_at)::float8, draining, left_at IS NOT NULL, facts
+    extract(epoch FROM joined_at)::float8, draining, left_at IS NOT NULL, facts, lease,
+    fenced_at_beat IS NOT DISTINCT FROM beat
 FROM ostler.machines ORDER BY name, id
 """
 _JOIN = """
 INSERT INTO ostler.machines (id, epoch, name, url, public_key, joined_at, seen_at, facts)
 VALUES (%s, nextval('ostler.epochs'), %s, %s, %s, clock_timestamp(), clock_timestamp(), %s)
 ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, name = excluded.name, url = excluded.url,
-    public_key = excluded.public_key, beat = 0, joined_at = excluded.joined_at, seen_at = excluded.seen_at,
-    draining = false, left_at = NULL, facts = excluded.facts
-RETURNING epoch
+    public_key = excluded.public_key, beat = 0, lease = machines.lease + 1, fenced_at_beat = NULL,
+    joined_at = excluded.joined_at, seen_at = excluded.seen_at, draining = false, left_at = NULL, facts = excluded.facts
+RETURNING epoch, lease
 """
 _BEAT = """
 UPDATE ostler.machines SET beat = beat + 1, seen_at = clock_timestamp(), facts = %s
-WHERE id = %s AND epoch = %s AND left_at IS NULL RETURNING extract(epoch FROM clock_timestamp())::float8
+WHERE id = %s AND epoch = %s AND left_at IS NULL RETURNING extract(epoch FROM clock_timestamp())::float8, lease
+"""
+_FENCE = """
+UPDATE ostler.machines SET lease = lease + 1, fenced_at_beat = beat
+WHERE id = %s AND epoch = %s AND lease = %s AND beat = %s AND fenced_at_beat IS DISTINCT FROM beat RETURNING lease
 """
 _PUT = """
 INSERT INTO ostler.sessions (machine, id, name, used_at, body) VALUES (%s, %s, %s, %s, %s)
@@ -62,6 +78,20 @@ _FIND = """
 SELECT body FROM ostler.sessions WHERE id = %(key)s OR name = %(key)s OR id LIKE %(beginning)s
 ORDER BY id, machine LIMIT 50
 """
+
+
+class Joined(NamedTuple):
+    name: str
+    epoch: int
+    lease: int
+
+
+class Beat(NamedTuple):
+    """`now`: by the clock of the directory. `lease`: another one than before says that this machine was fenced."""
+
+    now: float
+    lease: int
+    machines: list[MachineRow]
 
 
 class Fenced(OstlerError):
@@ -93,51 +123,63 @@ class Directory:
 
     async def prepare(self) -> None:
         """Makes the tables where they are missing."""
-        async with self._asked() as db:
+        async with self.asked() as db:
             await db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
             await db.execute(_TABLES)
 
     # -- machines
 
-    async def join(self, id: str, name: str, url: str, public_key: bytes, facts: MachineFacts) -> tuple[str, int]:
-        """Its name, which no other living machine has, and its epoch. Whoever joined with this id before is fenced."""
-        async with self._asked() as db:
+    async def join(self, id: str, name: str, url: str, public_key: bytes, facts: MachineFacts) -> Joined:
+        """Its name is one that no other living machine has. Whoever joined with this id before is fenced."""
+        async with self.asked() as db:
             await db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))  # of two of one name the second sees it
             taken = await _all(
                 await db.execute("SELECT name FROM ostler.machines WHERE id <> %s AND left_at IS NULL", (id,))
             )
             name = free_machine_name(name, {ANY, *(row[0] for row in taken)})
             joined = await db.execute(_JOIN, (id, name, url, public_key, _text(facts)))
-            ((epoch,),) = await _all(joined)
-            return name, epoch
+            ((epoch, lease),) = await _all(joined)
+            await db.execute("DELETE FROM ostler.slots WHERE machine = %s", (id,))
+            return Joined(name, epoch, lease)
 
-    async def beat(self, id: str, epoch: int, facts: MachineFacts) -> tuple[float, list[MachineRow]]:
-        """A heartbeat. The time of the directory, and all machines as they are. Raises Fenced."""
-        async with self._asked() as db:
+    async def beat(self, id: str, epoch: int, facts: MachineFacts) -> Beat:
+        """A heartbeat. Raises Fenced."""
+        async with self.asked() as db:
             found = await _all(await db.execute(_BEAT, (_text(facts), id, epoch)))
             if not found:
                 raise Fenced
-            return found[0][0], await _machines(db)
+            now, lease = found[0]
+            return Beat(now, lease, await _machines(db))
+
+    async def fence(self, row: MachineRow) -> bool:
+        """Ends the lease of a machine that is silent, and frees what it had. False: it was heard of, or others did."""
+        async with self.asked() as db:
+            if not await _all(await db.execute(_FENCE, (row.id, row.epoch, row.lease, row.beat))):
+                return False
+            await db.execute("DELETE FROM ostler.slots WHERE machine = %s", (row.id,))
+            return True
 
     async def machines(self) -> list[MachineRow]:
-        async with self._asked() as db:
+        async with self.asked() as db:
             return await _machines(db)
 
     async def leave(self, id: str, epoch: int) -> None:
-        async with self._asked() as db:
+        async with self.asked() as db:
             await db.execute(
-                "UPDATE ostler.machines SET left_at = clock_timestamp() WHERE id = %s AND epoch = %s", (id, epoch)
+                "WITH gone AS (UPDATE ostler.machines SET left_at = clock_timestamp() WHERE id = %s AND epoch = %s"
+                " RETURNING id) DELETE FROM ostler.slots USING gone WHERE machine = gone.id",
+                (id, epoch),
             )
 
     async def drain(self, id: str, draining: bool) -> bool:
         """Whether there is such a machine."""
-        async with self._asked() as db:
+        async with self.asked() as db:
             done = await db.execute("UPDATE ostler.machines SET draining = %s WHERE id = %s", (draining, id))
             return bool(done.rowcount)
 
     async def forget(self, id: str) -> bool:
         """Removes a machine with its index of sessions. Whether there was one."""
-        async with self._asked() as db:
+        async with self.asked() as db:
             return bool((await db.execute("DELETE FROM ostler.machines WHERE id = %s", (id,))).rowcount)
 
     # -- sessions
@@ -146,7 +188,7 @@ class Directory:
         self, machine: str, epoch: int, entries: Iterable[SessionEntry], removed: Iterable[str], whole: bool
     ) -> None:
         """Tells the index what a machine has. `whole`: and nothing else. Raises Fenced."""
-        async with self._asked() as db:
+        async with self.asked() as db:
             query = "SELECT 1 FROM ostler.machines WHERE id = %s AND epoch = %s FOR SHARE"
             if not await _all(await db.execute(query, (machine, epoch))):
                 raise Fenced
@@ -163,7 +205,7 @@ class Directory:
     async def find_sessions(self, key: str) -> list[SessionEntry]:
         """Those of this id or name; else those whose id begins so."""
         beginning = key.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_") + "%"
-        async with self._asked() as db:
+        async with self.asked() as db:
             rows = await _all(await db.execute(_FIND, {"key": key, "beginning": beginning}))
         found = [msgspec.json.decode(body, type=SessionEntry) for (body,) in rows]
         return [entry for entry in found if key in (entry.id, entry.name)] or found
@@ -171,14 +213,14 @@ class Directory:
     async def sessions_of(self, machine: str, limit: int) -> list[SessionEntry]:
         """The last used first."""
         query = "SELECT body FROM ostler.sessions WHERE machine = %s ORDER BY used_at DESC LIMIT %s"
-        async with self._asked() as db:
+        async with self.asked() as db:
             rows = await _all(await db.execute(query, (machine, limit)))
         return [msgspec.json.decode(body, type=SessionEntry) for (body,) in rows]
 
-    # -- below
+    # -- questions
 
     @asynccontextmanager
-    async def _asked(self) -> "AsyncIterator[Connection]":
+    async def asked(self) -> "AsyncIterator[Connection]":
         """A transaction on the connection. What fails or takes too long ends the connection: the next call has a new
         one.
         """
@@ -245,6 +287,8 @@ def _machine(
     draining: bool,
     left: bool,
     facts: str,
+    lease: int,
+    fenced: bool,
 ) -> MachineRow:
     return MachineRow(
         id=id,
@@ -258,6 +302,8 @@ def _machine(
         draining=draining,
         left=left,
         facts=msgspec.json.decode(facts, type=MachineFacts),
+        lease=lease,
+        fenced=fenced,
     )
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ostler import clock
 from ostler.errors import OstlerError
+from ostler.machines import states
 from ostler.machines.directory import Directory, Fenced
 from ostler.machines.model import MachineFacts, MachineRow, MachineState, SessionEntry
 from ostler.machines.states import BEAT, Sightings, state_of
@@ -79,7 +80,9 @@ class Membership:
         self.directory, self.id, self.name = directory, id, options.name
         self._options, self._watch, self._facts = options, watch, facts
         self._key = MachineKey()
-        self._epoch = 0
+        self.epoch = 0
+        self.lease = 0  # another one than before: this machine was fenced, and what it held is not its own any more
+        self.leased_until = 0.0  # by our clock; nobody fences this machine before
         self._ahead = 0.0  # of the directory's clock before ours
         self._seen: dict[str, SeenMachine] = {}
         self._sightings = Sightings()
@@ -88,6 +91,7 @@ class Membership:
         self._refreshed = float("-inf")
         self._version: int | None = None  # of the store, when the index was last told
         self._touched: int | None = None
+        self._fencing = Loop("fencing machines that are silent", self._fence, longest=5.0)
         self._beating = Loop("telling the directory that this machine lives", self._beat, longest=BEAT)
         self._telling = Loop("telling the directory of sessions", self._tell, longest=5.0)
 
@@ -98,22 +102,24 @@ class Membership:
             facts = await self._facts()
             options = self._options
             joined = await self.directory.join(self.id, options.name, options.url, self._key.public, facts)
-            self.name, self._epoch = joined
+            self.name, self.epoch, self.lease = joined
             await self._look(facts)
             await self._tell_once()
         except BaseException:
             await self.directory.close()
             raise
         self._beating.start()
+        self._fencing.start()
         self._telling.start()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         await self._beating.stop()
+        await self._fencing.stop()
         await self._telling.stop()
         try:
             async with asyncio.timeout(_GOODBYE):
-                await self.directory.leave(self.id, self._epoch)
+                await self.directory.leave(self.id, self.epoch)
         except (OstlerError, TimeoutError) as error:
             _log.warning("this machine could not say that it leaves: %s", error)
         await self.directory.close()
@@ -162,7 +168,7 @@ class Membership:
         until = clock.now() + self._ahead + LASTS
         row = machine.row
         return self._key.sign(
-            MachineClaims("machine", self.id, self._epoch, row.id, row.epoch, person, name, rights, until)
+            MachineClaims("machine", self.id, self.epoch, row.id, row.epoch, person, name, rights, until)
         )
 
     async def read_token(self, token: str) -> MachineClaims | None:
@@ -190,13 +196,22 @@ class Membership:
         await self._look(await self._facts())
 
     async def _look(self, facts: MachineFacts) -> None:
+        begun = clock.now()
         try:
-            now, rows = await self.directory.beat(self.id, self._epoch, facts)
+            beat = await self.directory.beat(self.id, self.epoch, facts)
         except Fenced:
             self._fenced = True
             raise
-        self._ahead = now - clock.now()
-        self._take(rows)
+        self._ahead = beat.now - clock.now()
+        self.lease, self.leased_until = beat.lease, begun + states.LEASE
+        self._take(beat.machines)
+
+    async def _fence(self) -> None:
+        """Whoever sees it first ends the lease of a machine that has fallen silent; what it held is free then."""
+        await self.changed()
+        for seen in self.others:
+            if not seen.answers and not seen.row.left and not seen.row.fenced and await self.directory.fence(seen.row):
+                _log.warning("machine %s is silent: its lease has ended, and what it held is free", seen.name)
 
     async def _refresh(self) -> None:
         try:
@@ -235,7 +250,7 @@ class Membership:
         self._version = version
 
     async def _put(self, entries: "list[SessionEntry]", removed: "frozenset[str] | tuple[()]", *, whole: bool) -> None:
-        await self.directory.put_sessions(self.id, self._epoch, entries, removed, whole)
+        await self.directory.put_sessions(self.id, self.epoch, entries, removed, whole)
 
 
 def _entry(machine: str, row: Session) -> SessionEntry:

@@ -57,6 +57,8 @@ class MachineRow(Struct, frozen=True, kw_only=True):
     draining: bool = False
     left: bool = False
     facts: MachineFacts = MachineFacts()
+    lease: int = 0  # grows when its lease was ended because it was silent: what it held is no longer its own
+    fenced: bool = False  # that happened, and it has not been heard of since
 
 
 class SessionEntry(Struct, frozen=True, kw_only=True):

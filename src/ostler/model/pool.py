@@ -32,6 +32,27 @@ class PoolTurn(Struct, frozen=True, kw_only=True):
     runs: bool = False
 
 
+class SharedLimits(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How many turns may run at once on all machines that have joined each other."""
+
+    total: int | None = None
+    agents: dict[str, int] = {}
+    accounts: dict[str, int] = {}
+    profiles: dict[str, int] = {}
+
+
+class SharedSlots(Struct, frozen=True, kw_only=True):
+    """What this machine may run of the limits that hold over all machines: its server has agreed on it with the others.
+
+    It stands in the store, where every process of the machine reads it.
+    """
+
+    held: dict[str, int] = {}  # `agent:claude` → turns
+    until: float = 0.0  # from then on nothing that they count may start: others may have been given the slots
+    spent: dict[str, float] = {}  # dollars of the other machines on `day`, by profile or agent
+    day: str = ""
+
+
 class PoolLimits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many turns may run at once on this machine, from all ostler processes together."""
 
@@ -42,6 +63,7 @@ class PoolLimits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     memory_mb: float | None = None  # what the agents may take together, by what was measured of each
     free_memory_mb: float = 256.0  # what must stay free of the machine's memory
     retries: int = 0  # of a turn whose agent's server is in trouble before anything was done
+    shared: SharedLimits = SharedLimits()  # over all machines
 
 
 class PoolState(Struct, frozen=True, kw_only=True):
@@ -50,6 +72,7 @@ class PoolState(Struct, frozen=True, kw_only=True):
     now: float
     turns: tuple[PoolTurn, ...]
     limits: PoolLimits = PoolLimits()
+    shared: SharedSlots | None = None  # None: this machine is alone, and only its own limits count
     parked: dict[str, float] = {}  # an account → when its quota is back
     held: dict[str, str] = {}  # a session that must not begin a turn now → why
     available_mb: float | None = None  # of the machine's memory; None: not known
@@ -67,7 +90,7 @@ class IdleProcess(Struct, frozen=True, kw_only=True):
     kept_until: float | None = None  # it is recycled then
 
 
-WaitKind = Literal["session", "limit", "memory", "files", "quota", "held"]
+WaitKind = Literal["session", "limit", "shared", "memory", "files", "quota", "held"]
 
 
 class Waiting(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -27,6 +27,7 @@ from ostler.server.lock import ServerLock, Serves
 from ostler.server.machine_facts import MachineFactsSource
 from ostler.server.ports import LOOPBACK, Listening, checked_host, is_any, listen, who_listens
 from ostler.server.routes_agents import AgentReports
+from ostler.server.shared_pool import SharedPool, forget_shared
 from ostler.settings import Settings
 from ostler.supervise import Loop
 from ostler.work import Ostler
@@ -120,6 +121,7 @@ async def _joined(ostler: Ostler, options: ServerOptions, url: str) -> AsyncIter
     """Among the other machines, if that was asked for. Raises store where the directory cannot be used."""
     reports = AgentReports(ostler)
     if options.join is None:
+        await forget_shared(ostler.store)
         yield _Joined(None, reports)
         return
     join = structs.replace(options.join, url=options.join.url or url)
@@ -127,9 +129,12 @@ async def _joined(ostler: Ostler, options: ServerOptions, url: str) -> AsyncIter
     id = await machine_id(ostler.store)
     async with Membership(Directory(join.directory), id, join, ostler.store.watch(), source.facts) as membership:
         source.looking.start()
+        shared = SharedPool(ostler, membership)
         try:
+            await shared.start()
             yield _Joined(membership, reports)
         finally:
+            await shared.stop()
             await source.looking.stop()
 
 

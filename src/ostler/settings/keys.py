@@ -69,11 +69,17 @@ class Notify(TokenSource, frozen=True, kw_only=True, omit_defaults=True):
     shape: Literal["json", "ntfy", "slack"] = "json"
 
 
-class Spending(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Dollars after which no further turn begins on the same day. Turns of which no cost is known count nothing."""
+class SharedSpending(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Dollars of all machines together."""
 
     day: float | None = None  # of all turns together
     profiles: dict[str, float] = {}  # a profile, or an agent → of its turns
+
+
+class Spending(SharedSpending, frozen=True, kw_only=True, omit_defaults=True):
+    """Dollars after which no further turn begins on the same day. Turns of which no cost is known count nothing."""
+
+    shared: SharedSpending = SharedSpending()
 
 
 class ScheduleEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -3,13 +3,27 @@
 import sqlite3
 from collections.abc import Callable
 from math import inf
+from typing import NamedTuple
+
+import msgspec
 
 from ostler.model import TurnRow
-from ostler.model.pool import Claim, PoolTurn
+from ostler.model.pool import Claim, PoolTurn, SharedSlots
 from ostler.store.rows import read_claim
 
-Gate = Callable[[tuple[PoolTurn, ...], dict[str, float], str], bool]
-"""Whether a turn may start, given those that run or wait (itself among them) and the accounts that are parked."""
+
+class PoolRows(NamedTuple):
+    """What the store knows of the pool at one moment."""
+
+    turns: tuple[PoolTurn, ...]  # those that run or wait
+    parked: dict[str, float]  # accounts whose quota is used up, and until when
+    shared: SharedSlots | None  # None: this machine has not joined others
+
+
+Gate = Callable[[PoolRows, str], bool]
+"""Whether a turn, which is among the rows, may start."""
+
+SHARED = "pool:shared"  # the note of the slots that this machine has of limits over all machines
 
 _LIVING = (
     "SELECT id, session, n, claim, state, owner, created_at, began_at FROM turns WHERE state <> 'ended' ORDER BY n"
@@ -49,11 +63,28 @@ def admits(db: sqlite3.Connection, row: TurnRow, gate: Gate) -> bool:
     if row.claim is None:
         return True
     new = PoolTurn(id=row.id, session=row.session, n=_LAST, claim=row.claim, since=row.created_at, owner=row.owner)
-    return gate((*living(db), new), parked(db, -inf), row.id)
+    return gate(PoolRows((*living(db), new), parked(db, -inf), shared(db)), row.id)
 
 
 def admits_queued(db: sqlite3.Connection, id: str, gate: Gate) -> bool:
-    return gate(living(db), parked(db, -inf), id)
+    return gate(PoolRows(living(db), parked(db, -inf), shared(db)), id)
+
+
+def shared(db: sqlite3.Connection) -> SharedSlots | None:
+    found = db.execute("SELECT value FROM notes WHERE key = ?", (SHARED,)).fetchone()
+    return msgspec.json.decode(found[0], type=SharedSlots | None) if found else None
+
+
+def change_shared(
+    db: sqlite3.Connection, change: Callable[[tuple[PoolTurn, ...], SharedSlots | None], SharedSlots | None]
+) -> tuple[tuple[PoolTurn, ...], SharedSlots | None]:
+    """The turns, and the slots as they are then. No turn starts in between."""
+    turns, before = living(db), shared(db)
+    after = change(turns, before)
+    if after != before:
+        value = msgspec.json.encode(after)
+        db.execute("INSERT OR REPLACE INTO notes (key, value) VALUES (?, ?)", (SHARED, value))
+    return turns, after
 
 
 def parked(db: sqlite3.Connection, now: float) -> dict[str, float]:

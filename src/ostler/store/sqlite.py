@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -27,7 +28,7 @@ from ostler.model import (
     TurnRow,
     TurnState,
 )
-from ostler.model.pool import PoolTurn
+from ostler.model.pool import PoolTurn, SharedSlots
 from ostler.store import asks, changes, outbox, pool, terminals
 from ostler.store import once as keys
 from ostler.store.faults import edge
@@ -237,6 +238,21 @@ class Store:
         """Accounts whose quota is used up, and until when."""
         with edge(self._path), self._lock:
             return pool.parked(self._reader, now)
+
+    def pool_rows(self) -> pool.PoolRows:
+        with edge(self._path), self._lock:
+            return pool.PoolRows(pool.living(self._reader), pool.parked(self._reader, -inf), pool.shared(self._reader))
+
+    def shared_slots(self) -> SharedSlots | None:
+        """What this machine has of limits over all machines; None: it has not joined others."""
+        with edge(self._path), self._lock:
+            return pool.shared(self._reader)
+
+    async def change_shared_slots(
+        self, change: Callable[[tuple[PoolTurn, ...], SharedSlots | None], SharedSlots | None]
+    ) -> tuple[tuple[PoolTurn, ...], SharedSlots | None]:
+        """In a transaction of its own: `change` gets the turns that run or wait, and the slots as they are."""
+        return await self._firmly(pool.change_shared, change)
 
     def spent_since(self, since: float) -> dict[str, float]:
         """Dollars of the turns that ended since then, by profile, or by agent where there is none."""

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from ostler.model import PoolLimits
-from ostler.model.pool import Claim, IdleProcess, PoolState, PoolTurn
+from ostler.model.pool import Claim, IdleProcess, PoolState, PoolTurn, SharedLimits, SharedSlots
 from ostler.work.pool.decide import AGING, PATIENCE, decide, keys_of, may_start, with_turn
 
 AGENTS = ("claude", "codex", "exec")
@@ -44,6 +44,24 @@ def test_a_limit_says_how_many_are_busy() -> None:
     assert reasons(state(*work, accounts={"work": 1})) == {"t2": "account work 1/1 busy"}
     reviews = [turn(1, profile="reviewer", runs=True), turn(2, profile="reviewer")]
     assert reasons(state(*reviews, profiles={"reviewer": 1})) == {"t2": "profile reviewer 1/1 busy"}
+
+
+def test_a_machine_runs_what_it_has_of_the_limits_of_all() -> None:
+    limits = SharedLimits(total=9, agents={"claude": 5})
+    slots = SharedSlots(held={"agent:claude": 2, "total:": 3}, until=10.0)
+    both = {"shared": slots, "limits": PoolLimits(shared=limits)}
+    turns = [turn(1, runs=True), turn(2), turn(3), turn(4, "codex"), turn(5, "codex"), turn(6, "exec")]
+    decision = decide(PoolState(now=0.0, turns=tuple(turns), **both))
+    assert decision.start == ("t2", "t4", "t6")
+    assert {wait.turn: (wait.kind, wait.reason) for wait in decision.waiting} == {
+        "t3": ("shared", "claude: this machine has 2 of the 5 of all machines"),
+        "t5": ("shared", "turns: this machine has 3 of the 9 of all machines"),
+    }
+    late = decide(PoolState(now=10.0, turns=(turn(1), turn(2, "exec"), turn(3, nested=True)), **both))
+    assert late.start == ("t2", "t3")
+    assert late.waiting[0].reason == "the limits over all machines are not known at the moment"
+    alone = PoolState(now=10.0, turns=tuple(turns), limits=PoolLimits(shared=limits))  # it has not joined others
+    assert len(decide(alone).start) == 5
 
 
 def test_another_agent_overtakes_one_that_waits_for_its_own_limit() -> None:

@@ -3,7 +3,7 @@
 import datetime
 
 from ostler.settings import Spending
-from ostler.work.pool.spending import exceeded, midnight
+from ostler.work.pool.spending import day_of, exceeded, midnight
 
 
 def test_the_day_and_each_profile_have_limits() -> None:
@@ -22,3 +22,4 @@ def test_the_day_and_each_profile_have_limits() -> None:
 def test_a_day_begins_at_midnight() -> None:
     noon = datetime.datetime(2026, 11, 17, 12, 30).timestamp()
     assert datetime.datetime.fromtimestamp(midnight(noon)) == datetime.datetime(2026, 11, 17)
+    assert day_of(noon) == "2026-11-17"

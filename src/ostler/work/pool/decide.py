@@ -10,7 +10,18 @@ from collections.abc import Iterable
 
 from msgspec import Struct, structs
 
-from ostler.model.pool import COMMAND, Claim, IdleProcess, PoolDecision, PoolState, PoolTurn, Waiting, WaitKind
+from ostler.model.pool import (
+    COMMAND,
+    Claim,
+    IdleProcess,
+    PoolDecision,
+    PoolLimits,
+    PoolState,
+    PoolTurn,
+    SharedLimits,
+    Waiting,
+    WaitKind,
+)
 
 AGING = 30.0  # seconds of waiting that are worth one step of priority
 PATIENCE = 60.0  # seconds after which nobody may take what the first in line waits for
@@ -41,7 +52,7 @@ def decide(state: PoolState) -> PoolDecision:
             start.append(turn.id)
             continue
         waits[turn.id] = wait
-        if not reserved and wait.kind in ("limit", "memory") and state.now - turn.since >= PATIENCE:
+        if not reserved and wait.kind in ("limit", "shared", "memory") and state.now - turn.since >= PATIENCE:
             usage.reserve(turn.claim)
             reserved = True
     waiting = tuple(
@@ -131,17 +142,26 @@ def keys_of(claim: Claim) -> Iterable[Key]:
         yield ("profile", claim.profile)
 
 
+def limits_by_key(limits: PoolLimits | SharedLimits) -> dict[Key, int]:
+    return {
+        **({_TOTAL: limits.total} if limits.total is not None else {}),
+        **{("agent", name): most for name, most in limits.agents.items()},
+        **{("account", name): most for name, most in limits.accounts.items()},
+        **{("profile", name): most for name, most in limits.profiles.items()},
+    }
+
+
+def key_text(key: Key) -> str:
+    """As it is written in the store, and told to other machines."""
+    return ":".join(key)
+
+
 class _Usage:
     """What is taken of each limit, by those that run, those that were started here, and what is kept free."""
 
     def __init__(self, state: PoolState) -> None:
-        limits = state.limits
-        self._limits: dict[Key, int] = {
-            **({_TOTAL: limits.total} if limits.total is not None else {}),
-            **{("agent", name): most for name, most in limits.agents.items()},
-            **{("account", name): most for name, most in limits.accounts.items()},
-            **{("profile", name): most for name, most in limits.profiles.items()},
-        }
+        self._limits = limits_by_key(state.limits)
+        self._shared = limits_by_key(state.limits.shared) if state.shared is not None else {}
         self._state = state
         self._taken: Counter[Key] = Counter()
         self._kept: Counter[Key] = Counter()  # free, for the first in line
@@ -177,9 +197,24 @@ class _Usage:
             most = self._limits.get(key)
             if most is not None and self._taken[key] + self._kept[key] >= most:
                 return _Wait("limit", _busy(key, self._taken[key], most))
+            if key in self._shared and (wait := self._shared_wait(key)) is not None:
+                return wait
         if self._room is not None and self._room <= 0 and turn.owner == self._state.me:
             return _Wait("files", "too few file descriptors")
         return self._memory_wait(turn.claim)
+
+    def _shared_wait(self, key: Key) -> _Wait | None:
+        """What this machine has of a limit over all machines is as if the limit were so low."""
+        shared, most = self._state.shared, self._shared[key]
+        assert shared is not None
+        if shared.until <= self._state.now:
+            return _Wait("shared", "the limits over all machines are not known at the moment")
+        held = shared.held.get(key_text(key), 0)
+        if self._taken[key] + self._kept[key] < held:
+            return None
+        kind, name = key
+        what = "turns" if kind == "total" else name if kind == "agent" else f"{kind} {name}"
+        return _Wait("shared", f"{what}: this machine has {held} of the {most} of all machines")
 
     def _memory_wait(self, claim: Claim) -> _Wait | None:
         """Nothing that runs alone waits for memory: it would for ever."""

@@ -1,20 +1,22 @@
 """The pool of a process: what its turns ask for, and whether the store's transaction lets them start."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from msgspec import structs
 
 from ostler import clock
 from ostler.errors import OstlerError, kind_of_os_error
 from ostler.model import Owner, Turn, Waiting
-from ostler.model.pool import Claim, IdleProcess, PoolDecision, PoolState, PoolTurn
+from ostler.model.pool import Claim, IdleProcess, PoolDecision, PoolState, PoolTurn, SharedLimits
 from ostler.process import tree
 from ostler.process.warden import stat
 from ostler.settings import Settings
 from ostler.store import Store
-from ostler.store.pool import Gate
-from ostler.work.pool.decide import decide, may_start
+from ostler.store.pool import Gate, PoolRows
+from ostler.work.pool.decide import decide, key_text, keys_of, limits_by_key, may_start
 from ostler.work.pool.memory import LearnedMemory, available_mb
 from ostler.work.pool.quota import account_of
 from ostler.work.pool.spending import check_spending
@@ -63,27 +65,28 @@ class Pool:
     def gate(self, wait: bool = True) -> Gate:
         """For the transaction that starts the turn. Raises limited for a quota that is used up, unless `wait`."""
 
-        def admits(turns: tuple[PoolTurn, ...], parked: dict[str, float], id: str) -> bool:
-            if len(turns) == 1 and not parked:
+        def admits(rows: PoolRows, id: str) -> bool:
+            if len(rows.turns) == 1 and not rows.parked and rows.shared is None:
                 return True  # nobody else runs or waits
-            state = self.state(turns, parked)
-            new = next(turn for turn in turns if turn.id == id)
-            until = parked.get(new.claim.account, 0.0)
+            state = self.state(rows)
+            new = next(turn for turn in rows.turns if turn.id == id)
+            until = rows.parked.get(new.claim.account, 0.0)
             if until > state.now and not wait:
                 raise limited_error(new.claim.account, until)
             return may_start(state, id)
 
         return admits
 
-    def state(self, turns: tuple[PoolTurn, ...], parked: dict[str, float]) -> PoolState:
+    def state(self, rows: PoolRows) -> PoolState:
         """What a decision depends on, as it is now. Raises too_many where not even a file of /proc can be opened."""
         try:
-            return self._state(turns, parked)
+            return self._state(rows)
         except OSError as error:
             kind = kind_of_os_error(error, "store")
             raise OstlerError(kind, f"what this machine has left cannot be read: {error}") from error
 
-    def _state(self, turns: tuple[PoolTurn, ...], parked: dict[str, float]) -> PoolState:
+    def _state(self, rows: PoolRows) -> PoolState:
+        turns, parked, shared = rows
         waiting = [turn for turn in turns if not turn.runs]
         stopped = {owner.id for owner in self._owners_of(waiting) if _is_stopped(owner)}
         held = {turn.session: "its ostler process is stopped" for turn in waiting if turn.owner in stopped}
@@ -91,6 +94,7 @@ class Pool:
             now=clock.now(),
             turns=turns,
             limits=self.settings.pool,
+            shared=shared,
             parked=parked,
             held={**held, **self.held},
             available_mb=available_mb() if any(turn.runs for turn in turns) else None,
@@ -104,8 +108,15 @@ class Pool:
 
     def look(self) -> PoolDecision:
         """What could start now, and why all else waits."""
-        state = self.state(self.store.pool_turns(), self.store.parked(clock.now()))
-        return decide(structs.replace(state, idle=tuple(self.idle())))
+        return decide(structs.replace(self.state(self.store.pool_rows()), idle=tuple(self.idle())))
+
+    def shared_demand(self) -> "SharedDemand":
+        """What this machine takes of limits over all machines, and could take if it were not for these limits."""
+        state = structs.replace(self.state(self.store.pool_rows()), shared=None)
+        start, limits = set(decide(state).start), self.settings.pool.shared
+        running = [turn for turn in state.turns if turn.runs]
+        coming = [turn for turn in state.turns if turn.id in start]
+        return SharedDemand(shared_use(running, limits), shared_use((*running, *coming), limits))
 
     def waiting(self) -> dict[str, Waiting]:
         """Why each turn that waits does so, by its id. One that may start, and has not yet, is next."""
@@ -113,6 +124,20 @@ class Pool:
         told = {wait.turn: wait for wait in decision.waiting}
         starting = (Waiting(turn=id, position=0, kind="limit", reason="starting") for id in decision.start)
         return {**told, **{wait.turn: wait for wait in starting}}
+
+
+class SharedDemand(NamedTuple):
+    """Of each limit over all machines: what runs, and what runs or could start."""
+
+    running: dict[str, int]
+    wanted: dict[str, int]
+
+
+def shared_use(turns: Iterable[PoolTurn], limits: SharedLimits) -> dict[str, int]:
+    """What these turns take of each limit over all machines."""
+    counted = limits_by_key(limits)
+    taken = Counter(key for turn in turns for key in keys_of(turn.claim))
+    return {key_text(key): taken[key] for key in counted if taken[key]}
 
 
 def limited_error(account: str, until: float) -> OstlerError:

@@ -1,7 +1,7 @@
 """Spending limits: what turns cost today, and whether the next one may begin."""
 
 from ostler.errors import OstlerError
-from ostler.settings import Spending
+from ostler.settings import SharedSpending, Spending
 from ostler.store import Store
 
 
@@ -10,18 +10,23 @@ def check_spending(store: Store, spending: Spending, who: str, now: float) -> No
     if spending == Spending():
         return
     spent = store.spent_since(midnight(now))
-    if (problem := exceeded(spending, spent, who)) is not None:
+    problem = exceeded(spending, spent, who)
+    if problem is None and (shared := store.shared_slots()) is not None:
+        others = shared.spent if shared.day == day_of(now) else {}
+        together = {name: spent.get(name, 0.0) + others.get(name, 0.0) for name in spent.keys() | others.keys()}
+        problem = exceeded(spending.shared, together, who, " on all machines")
+    if problem is not None:
         raise OstlerError("over_budget", problem, "Raise it in your settings ([spending]), or wait until tomorrow")
 
 
-def exceeded(spending: Spending, spent: dict[str, float], who: str) -> str | None:
+def exceeded(spending: SharedSpending, spent: dict[str, float], who: str, where: str = "") -> str | None:
     """Which limit is reached; None: none."""
     total, own = sum(spent.values()), spent.get(who, 0.0)
     if spending.day is not None and total >= spending.day:
-        return f"the turns of today cost ${total:.2f}, and the limit is ${spending.day:.2f}"
+        return f"the turns of today cost ${total:.2f}{where}, and the limit is ${spending.day:.2f}"
     most = spending.profiles.get(who)
     if most is not None and own >= most:
-        return f"the turns of {who} cost ${own:.2f} today, and the limit is ${most:.2f}"
+        return f"the turns of {who} cost ${own:.2f} today{where}, and the limit is ${most:.2f}"
     return None
 
 
@@ -31,3 +36,10 @@ def midnight(now: float) -> float:
 
     day = datetime.datetime.fromtimestamp(now).replace(hour=0, minute=0, second=0, microsecond=0)
     return day.timestamp()
+
+
+def day_of(now: float) -> str:
+    """This day, by the clock on the wall, as other machines call it."""
+    import datetime
+
+    return datetime.datetime.fromtimestamp(now).date().isoformat()
