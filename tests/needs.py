@@ -52,9 +52,22 @@ def _may_make_cgroups() -> bool:
     return bool(group)
 
 
+def _may_make_networks() -> bool:
+    """Namespaces, and a cable between two of them."""
+    name = f"ostler-test-{os.getpid()}"
+    ip = shutil.which("ip")
+    if ip is None or subprocess.run([ip, "netns", "add", name], capture_output=True, check=False).returncode:
+        return False
+    cable = [ip, "-n", name, "link", "add", "v0", "type", "veth", "peer", "name", "v1"]
+    made = subprocess.run(cable, capture_output=True, check=False).returncode == 0
+    subprocess.run([ip, "netns", "del", name], check=True)
+    return made
+
+
 NEEDS = {
     "root": Need(_is_root, "only root can give files away", machine=True),
     "mount": Need(_may_mount, "this machine does not let us mount a disk", machine=True),
+    "networks": Need(_may_make_networks, "this machine does not let us make networks", machine=True),
     "cgroup": Need(_may_make_cgroups, "this machine does not let us make a cgroup", machine=True),
     "landlock": Need(lambda: landlock.abi() >= landlock.LEAST_ABI, "this kernel has no Landlock", machine=True),
     "openat2": Need(beneath._has_openat2, "this kernel or sandbox has no openat2", machine=True),

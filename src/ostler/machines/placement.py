@@ -80,7 +80,7 @@ def _unfit(seen: SeenMachine, wanted: Wanted, repo: str) -> str:
         return f"it has no label {', '.join(missing)}"
     agent = next((each for each in facts.agents if each.name == wanted.agent), None)
     if wanted.agent and agent is None:
-        return f"{wanted.agent} is not installed"
+        return f"{wanted.agent} is not installed" if facts.agents else "it has told of no agents yet"
     if agent is not None and agent.login == "no":
         return f"{wanted.agent} is not logged in"
     return f"it has no folder of {repo}" if repo and _folder_of(seen, repo) is None else ""

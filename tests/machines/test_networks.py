@@ -1,0 +1,237 @@
+"""Three machines in networks of their own: one is stopped, cut off, killed; the front door and Postgres start again.
+
+Whatever happens, the limit over all machines holds for what is started, and each turn ends once or is told of as lost.
+"""
+
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+
+from needs import needs
+from networks import Networks, networks
+from ostler.server.auth import Authenticator
+from postgres import Postgres
+from waiting import PATIENCE, until
+
+pytestmark = [pytest.mark.asyncio, needs("networks"), needs("postgres")]
+
+PORT = 7007
+LIMIT = "[pool.shared]\nagents = { script = 2 }\n"
+
+
+class NetMachine:
+    """`ostler up --join` in a network of its own. Its own door is reached whatever happens to its cable."""
+
+    def __init__(self, base: Path, net: Networks, name: str, join: str) -> None:
+        self.base, self.name, self._net = base / name, name, net
+        self.namespace, self.address = net.add()
+        self.state, self.folder, home = self.base / "state", self.base / "project", self.base / "home"
+        config = home / ".config" / "ostler" / "config.toml"
+        for folder in (self.state, self.folder, config.parent):
+            folder.mkdir(parents=True)
+        self.state.chmod(0o700)
+        config.write_text(LIMIT)
+        self.env = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8"}
+        self.env |= {"OSTLER_HOME": str(self.state), "OSTLER_ONLY": "script", "OSTLER_JOIN": join}
+        net.relay(self.namespace, str(self.base / "door"), f"{self.address}:{PORT}")
+        self.http = httpx.AsyncClient(
+            transport=httpx.AsyncHTTPTransport(uds=str(self.base / "door")),
+            base_url=f"http://{self.address}:{PORT}",
+            headers={"Authorization": f"Bearer {Authenticator(self.state).sign('bearer', 'admin', 'ann', 3600)}"},
+            timeout=PATIENCE,
+        )
+        self.process: subprocess.Popen[bytes] | None = None
+
+    async def start(self) -> None:
+        argv = ["ip", "netns", "exec", self.namespace, sys.executable, "-m", "ostler", "up", "--host", self.address]
+        argv += ["--expose", "--port", str(PORT), "--as", self.name]
+        with open(self.base / "log", "ab") as log:
+            self.process = subprocess.Popen(argv, cwd=self.folder, env=self.env, stdout=log, stderr=log)
+        await until(self._answers)
+
+    async def _answers(self) -> bool:
+        assert self.process is not None and self.process.poll() is None, (self.base / "log").read_text()
+        try:
+            return (await self.http.get("/healthz")).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+        if number in (signal.SIGKILL, signal.SIGTERM):
+            self.process.wait()
+
+    def pull(self, *, back: bool = False) -> None:
+        self._net.pull(self.address, back=back)
+
+    async def get(self, path: str) -> Any:
+        return (await self.http.get(path)).json()
+
+
+class Farm(NamedTuple):
+    """`door` is asked. Each turn waits for a file `go`, and adds a line to a file of its own."""
+
+    door: NetMachine
+    owl: NetMachine
+    wren: NetMachine
+    marks: Path
+
+    async def begin(self, machine: NetMachine, name: str, go: str = "go") -> str:
+        """A turn on that machine, through the door; its id."""
+        body = {"agent": "script", "folder": str(machine.folder), "machine": machine.name, "access": "full"}
+        made = await self.door.http.post("/api/sessions", json=body)
+        assert made.status_code == 201, made.text
+        mark = f'[[run:["sh", "-c", "echo x >> {self.marks / name}"]]]'
+        prompt = f"[[wait_for:{self.marks / go}]] {mark} [[say:{name}]]"
+        path = f"/api/sessions/{made.json()['id']}/turns"
+        started = await self.door.http.post(path, json={"prompt": prompt, "wait": True})
+        assert started.status_code == 202, started.text
+        return str(started.json()["id"])
+
+    async def ended(self, machine: NetMachine, turn: str) -> Any:
+        answer = await machine.http.get(f"/api/turns/{turn}/envelope")
+        return answer.json() if answer.status_code == 200 else None
+
+    async def running(self, *machines: NetMachine) -> int:
+        return sum([len((await each.get("/api/queue"))["running"]) for each in machines])
+
+    async def state(self, machine: NetMachine) -> str:
+        items = (await self.door.get("/api/machines"))["items"]
+        return next((str(each["state"]) for each in items if each["name"] == machine.name), "")
+
+    async def is_ready(self) -> bool:
+        """Each machine looks at its agents in its own time."""
+        items = (await self.door.get("/api/machines"))["items"]
+        return len(items) == 3 and all(each["agents"] for each in items)
+
+    def lines(self, name: str) -> int:
+        mark = self.marks / name
+        return len(mark.read_text().splitlines()) if mark.exists() else 0
+
+
+@pytest.fixture
+async def farm(tmp_path: Path, postgres: Postgres, database: str) -> AsyncIterator[Farm]:
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    with networks() as net:
+        net.relay(net.hub, "10.77.0.1:5432", str(postgres.folder / ".s.PGSQL.5432"))
+        name = database.rpartition("?")[0].rpartition("/")[2]
+        join = f"postgresql://postgres@10.77.0.1:5432/{name}"
+        machines = [NetMachine(tmp_path, net, name, join) for name in ("door", "owl", "wren")]
+        try:
+            for each in machines:
+                await each.start()
+            farm = Farm(*machines, marks)
+            await until(farm.is_ready)
+            yield farm
+        finally:
+            for each in machines:
+                if each.process is not None:
+                    each.process.send_signal(signal.SIGCONT)
+                    each.process.kill()
+                    each.process.wait()
+                await each.http.aclose()
+
+
+async def test_a_machine_is_stopped_and_wakes_up_again(farm: Farm) -> None:
+    owls = {f"owl-{n}": await farm.begin(farm.owl, f"owl-{n}") for n in (1, 2)}
+    await until(lambda: farm.running(farm.owl))
+    wrens = {f"wren-{n}": await farm.begin(farm.wren, f"wren-{n}") for n in (1, 2)}
+
+    async def both_busy() -> bool:
+        return await farm.running(farm.owl, farm.wren) == 2
+
+    await until(both_busy)
+    farm.owl.signal(signal.SIGSTOP)
+
+    async def told() -> bool:
+        return await farm.state(farm.owl) == "unreachable"
+
+    await until(told)
+    refused = await farm.door.http.get(f"/api/turns/{owls['owl-1']}")
+    assert refused.status_code == 502 and "machine owl cannot be reached" in refused.json()["detail"]
+
+    async def wren_has_both() -> bool:  # the slots of the one that sleeps
+        return await farm.running(farm.wren) == 2
+
+    await until(wren_has_both)
+    farm.owl.signal(signal.SIGCONT)
+    late = await until(lambda: _begun(farm, farm.owl, "late"))
+    (farm.marks / "go").touch()
+    for machine, turns in ((farm.owl, owls), (farm.wren, wrens), (farm.owl, {"late": late})):
+        for name, turn in turns.items():
+            envelope = await until(lambda machine=machine, turn=turn: farm.ended(machine, turn))
+            assert (envelope["outcome"], envelope["text"], farm.lines(name)) == ("done", name, 1)
+    assert await farm.state(farm.owl) == "live"
+
+
+async def _begun(farm: Farm, machine: NetMachine, name: str) -> str | None:
+    """The turn, once the door knows that the machine answers again."""
+    return await farm.begin(machine, name) if await farm.state(machine) == "live" else None
+
+
+async def test_a_machine_is_cut_off_and_comes_back(farm: Farm) -> None:
+    first = await farm.begin(farm.wren, "first")
+    await until(lambda: farm.running(farm.wren))
+    farm.wren.pull()
+
+    async def told() -> bool:
+        return await farm.state(farm.wren) == "unreachable"
+
+    await until(told)
+    # Cut off, it goes on with what it has, and starts nothing that the limit counts.
+    body = {"agent": "script", "folder": str(farm.wren.folder)}
+    session = (await farm.wren.http.post("/api/sessions", json=body)).json()["id"]
+    prompt = {"prompt": "[[say:later]]", "wait": True}
+    later = (await farm.wren.http.post(f"/api/sessions/{session}/turns", json=prompt)).json()["id"]
+
+    async def waits() -> bool:
+        reasons = [each["reason"] for each in (await farm.wren.get("/api/queue"))["waiting"]]
+        return reasons == ["the limits over all machines are not known at the moment"]
+
+    await until(waits)
+    (farm.marks / "go").touch()
+    assert (await until(lambda: farm.ended(farm.wren, first)))["outcome"] == "done"
+    assert farm.lines("first") == 1 and await waits()
+    elsewhere = await farm.begin(farm.owl, "elsewhere")  # its slot is another machine's by now
+    assert (await until(lambda: farm.ended(farm.owl, elsewhere)))["outcome"] == "done"
+    farm.wren.pull(back=True)
+    assert (await until(lambda: farm.ended(farm.wren, later)))["outcome"] == "done"
+
+
+async def test_a_machine_is_killed_and_the_door_and_postgres_start_again(farm: Farm, postgres: Postgres) -> None:
+    lost = await farm.begin(farm.owl, "lost")
+    await until(lambda: farm.running(farm.owl))
+    farm.owl.signal(signal.SIGKILL)
+    (farm.marks / "go").touch()
+    refused = await farm.door.http.get(f"/api/turns/{lost}")
+    assert refused.status_code == 502
+
+    farm.door.signal(signal.SIGTERM)
+    await farm.door.start()
+    kept = await farm.begin(farm.wren, "kept", go="then")
+    await until(lambda: farm.running(farm.wren))
+    postgres.stop(signal.SIGQUIT)
+    (farm.marks / "then").touch()
+    assert (await until(lambda: farm.ended(farm.wren, kept)))["outcome"] == "done"
+    postgres.start()
+
+    await farm.owl.start()
+    envelope = await until(lambda: farm.ended(farm.owl, lost))
+    assert envelope["outcome"] == "crashed" and farm.lines("lost") == 0  # its agent ended with it: told, not run twice
+
+    async def is_back() -> bool:
+        return await farm.state(farm.owl) == "live" and await farm.is_ready()
+
+    await until(is_back)
+    assert (await until(lambda: farm.ended(farm.door, lost)))["outcome"] == "crashed"
+    last = await farm.begin(farm.owl, "last")
+    assert (await until(lambda: farm.ended(farm.door, last)))["outcome"] == "done"
+    assert (farm.lines("last"), farm.lines("kept")) == (1, 1)
