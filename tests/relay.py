@@ -17,7 +17,7 @@ async def main(listen: str, target: str) -> None:
         except OSError:
             writer.transport.abort()
             return
-        await asyncio.gather(_pass_on(reader, there[1]), _pass_on(there[0], writer))
+        await asyncio.gather(pass_on(reader, there[1]), pass_on(there[0], writer))
 
     if "/" in listen:
         server = await asyncio.start_unix_server(met, listen)
@@ -27,7 +27,7 @@ async def main(listen: str, target: str) -> None:
     await server.serve_forever()
 
 
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with suppress(OSError):  # either end may go at any time: then the other one does
         while data := await reader.read(65536):
             writer.write(data)

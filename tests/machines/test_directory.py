@@ -6,12 +6,14 @@ from collections.abc import AsyncIterator
 
 import psycopg
 import pytest
+from msgspec import structs
 
 from ostler.errors import OstlerError
 from ostler.machines.directory import Directory, Fenced, free_machine_name
-from ostler.machines.model import MachineFacts, MachineFolder, SessionEntry
+from ostler.machines.model import MachineFacts, MachineFolder, MachineLoad, SessionEntry
 from postgres import Postgres
 
+LOAD = MachineLoad(running=2)
 FACTS = MachineFacts(labels=("gpu",), folders=(MachineFolder(path="/a\x00b", remote="host/a"),))
 
 
@@ -31,11 +33,16 @@ async def directory(database: str) -> AsyncIterator[Directory]:
 async def test_a_machine_joins_lives_and_leaves(directory: Directory) -> None:
     name, epoch, lease = await directory.join("h", "hawk", "http://h", b"key", FACTS)
     assert name == "hawk"
-    now, held, (row,) = await directory.beat("h", epoch, FACTS)
+    now, held, (row,) = await directory.beat("h", epoch, LOAD, FACTS)
     assert held == lease == row.lease and not row.fenced
     assert (row.id, row.url, row.public_key, row.beat, row.left) == ("h", "http://h", b"key", 1, False)
     assert row.facts.labels == ("gpu",) and row.facts.folders[0].path == "/ab"
     assert now >= row.joined_at
+    assert row.facts.load == LOAD
+    assert (await directory.beat("h", epoch, MachineLoad(), look=False)).machines == []
+    alone = await directory.machine("h")
+    assert alone is not None and (alone.beat, alone.facts) == (2, structs.replace(row.facts, load=MachineLoad()))
+    assert await directory.machine("x") is None
     assert await directory.drain("h", True) and not await directory.drain("x", True)
     assert (await directory.machines())[0].draining
     await directory.leave("h", epoch)
@@ -57,23 +64,23 @@ async def test_who_joined_before_with_the_same_id_is_fenced(directory: Directory
     _, new, _ = await directory.join("h", "hawk", "", b"", FACTS)
     assert new > old
     with pytest.raises(Fenced):
-        await directory.beat("h", old, FACTS)
+        await directory.beat("h", old, LOAD, FACTS)
     with pytest.raises(Fenced):
         await directory.put_sessions("h", old, [entry("k3pq")], (), True)
     await directory.leave("h", old)  # says nothing about the one that speaks for it now
-    await directory.beat("h", new, FACTS)
+    await directory.beat("h", new, LOAD, FACTS)
 
 
 async def test_a_silent_machine_is_fenced_once_and_learns_of_it(directory: Directory) -> None:
     _, epoch, lease = await directory.join("h", "hawk", "", b"", FACTS)
-    silent = (await directory.beat("h", epoch, FACTS)).machines[0]
-    await directory.beat("h", epoch, FACTS)
+    silent = (await directory.beat("h", epoch, LOAD, FACTS)).machines[0]
+    await directory.beat("h", epoch, LOAD, FACTS)
     assert not await directory.fence(silent)  # it was heard of meanwhile
     (silent,) = await directory.machines()
     assert await directory.fence(silent) and not await directory.fence(silent)
     (fenced,) = await directory.machines()
     assert fenced.fenced and not await directory.fence(fenced)
-    back = await directory.beat("h", epoch, FACTS)
+    back = await directory.beat("h", epoch, LOAD, FACTS)
     assert back.lease == lease + 1 and not back.machines[0].fenced
 
 
@@ -121,7 +128,7 @@ async def test_a_restart_of_postgres_is_survived(directory: Directory, postgres:
         await directory.machines()
     assert raised.value.kind == "store" and "Postgres" in str(raised.value)
     postgres.start()
-    await directory.beat("h", epoch, FACTS)
+    await directory.beat("h", epoch, LOAD, FACTS)
 
 
 @pytest.mark.parametrize("url", ["mysql://x", "/tmp/x", "postgres://u:of-oats@h:of-hay/x"])

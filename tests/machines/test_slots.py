@@ -5,10 +5,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from ostler.errors import OstlerError
+from ostler.machines import slots
 from ostler.machines.directory import Directory
 from ostler.machines.model import MachineFacts
 from ostler.machines.shares import Granted
 from ostler.machines.slots import Lapsed, Leaseholder
+from waiting import until
 
 LIMITS = {"agent:claude": 3, "total:": 9}
 
@@ -69,6 +72,24 @@ async def test_who_was_fenced_gets_nothing_and_has_nothing(directory: Directory)
     with pytest.raises(Lapsed):
         await claude(owl, 1)
     assert await claude(again, 1) == Granted(held=0, start=0)
+
+
+async def test_who_falls_silent_in_a_transaction_holds_up_the_others_for_seconds_alone(
+    directory: Directory, database: str
+) -> None:
+    crow, asleep = await joined(directory, "crow"), Directory(database)
+    db = await asleep._connection()
+    await db.execute("BEGIN")
+    await db.execute("SELECT pg_advisory_xact_lock(%s)", (slots._LOCK,))  # and nothing more is heard of it
+
+    async def granted() -> bool:
+        try:
+            return (await claude(crow, 1)).held == 1
+        except OstlerError:
+            return False  # it took too long
+
+    await until(granted)
+    await asleep.close()
 
 
 async def test_what_each_machine_spent_today(directory: Directory) -> None:

@@ -40,3 +40,4 @@ def test_a_time_without_a_directory_says_nothing_about_machines() -> None:
     seen.look([ROW], 100.0)
     assert seen.look([replace(ROW, age=500.0)], 600.0)["a"] <= 0.5 + 2 * BEAT
     assert Sightings().look([replace(ROW, age=500.0)], 600.0) == {"a": 500.0}  # who has just come knows no better
+    assert Sightings(3.0).look([replace(ROW, age=500.0)], 600.0) == {"a": 3.0}  # nobody could tell anything before

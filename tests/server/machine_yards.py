@@ -10,8 +10,7 @@ from ostler.machines.directory import Directory
 from ostler.machines.membership import JoinOptions, Membership, machine_id
 from ostler.machines.model import MachineFacts
 from ostler.server.app import build
-from ostler.server.gateway import addresses_of
-from ostler.server.running import listen, serving
+from ostler.server.running import ServerOptions, listen, own_addresses, serving
 from ostler.server.shared_pool import SharedPool
 from ostler.settings import load_settings
 from ostler.work import Ostler
@@ -26,9 +25,9 @@ class MachineYard(Yard):
 
 @contextlib.asynccontextmanager
 async def joined_yard(
-    base: Path, name: str, database: str, told: MachineFacts | None = None, config: str = ""
+    base: Path, name: str, database: str, told: MachineFacts | None = None, config: str = "", **more: str
 ) -> AsyncIterator[MachineYard]:
-    """`told`: what it tells of itself. `config`: its settings, as TOML."""
+    """`told`: what it tells of itself. `config`: its settings, as TOML. `more`: how it joins."""
     home, folder = base / name / "home", base / name / "project"
     home.mkdir(parents=True, exist_ok=True)
     folder.mkdir(exist_ok=True)
@@ -44,7 +43,7 @@ async def joined_yard(
     }
     settings = load_settings(folder=str(folder), environ=environ).settings
     listening = listen("127.0.0.1", 0)
-    join = JoinOptions(directory=database, name=name, url=f"http://127.0.0.1:{listening.port}")
+    join = JoinOptions(**{"directory": database, "name": name, "url": f"http://127.0.0.1:{listening.port}", **more})
 
     async def facts() -> MachineFacts:
         return told or MachineFacts()
@@ -52,7 +51,7 @@ async def joined_yard(
     async with Ostler(settings, environ, "up", loader(environ)) as ostler:
         id = await machine_id(ostler.store)
         async with Membership(Directory(database), id, join, ostler.store.watch(), facts) as membership:
-            own = addresses_of(listening.addresses, listening.port)
+            own = own_addresses(listening, ServerOptions(folder=str(folder), join=join))
             site = build(ostler, own, folder=str(folder), membership=membership)
             yard = MachineYard(ostler, site, listening, folder)
             yard.membership, yard.shared = membership, SharedPool(ostler, membership)

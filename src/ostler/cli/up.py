@@ -29,6 +29,7 @@ _STOP_SECONDS = 30.0
 @click.option("--labels", default="", metavar="LABEL,…", help="With --join: what this machine is good for.")
 @click.option("--as", "machine", metavar="NAME", help="With --join: what it is called (default: its host name).")
 @click.option("--advertise", metavar="URL", help="With --join: where other machines reach it.")
+@click.option("--ca", metavar="FILE", help="With --join: certificates that prove machines with an https address.")
 @click.option("--detach", is_flag=True, help="Run in the background; returns when it answers.")
 @click.option("--open", "browse", is_flag=True, help="Open the page in a browser.")
 @click.option("--json", is_flag=True, help="Print link, port and pid as JSON.")
@@ -82,8 +83,8 @@ def _join_options(options: dict[str, Any]) -> "JoinOptions | None":
     from ostler.machines.membership import JoinOptions
 
     if not options["join"]:
-        if options["labels"] or options["machine"] or options["advertise"]:
-            raise click.UsageError("--labels, --as and --advertise need --join")
+        if options["labels"] or options["machine"] or options["advertise"] or options["ca"]:
+            raise click.UsageError("--labels, --as, --advertise and --ca need --join")
         return None
     labels = tuple(dict.fromkeys(label.strip() for label in options["labels"].split(",") if label.strip()))
     return JoinOptions(
@@ -91,6 +92,7 @@ def _join_options(options: dict[str, Any]) -> "JoinOptions | None":
         name=options["machine"] or platform.node() or "machine",
         labels=labels,
         url=options["advertise"] or "",
+        ca=os.path.abspath(options["ca"]) if options["ca"] else "",
     )
 
 
@@ -169,6 +171,7 @@ def _passed_on(options: dict[str, Any]) -> list[str]:
     argv += [f"--labels={options['labels']}"] if options["labels"] else []
     argv += [f"--as={options['machine']}"] if options["machine"] else []
     argv += [f"--advertise={options['advertise']}"] if options["advertise"] else []
+    argv += [f"--ca={os.path.abspath(options['ca'])}"] if options["ca"] else []
     return argv + (["--expose"] if options["expose"] else [])
 
 

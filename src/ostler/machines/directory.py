@@ -10,9 +10,10 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from ostler.errors import OstlerError
-from ostler.machines.model import ANY, MachineFacts, MachineRow, SessionEntry
+from ostler.machines.model import ANY, MachineFacts, MachineLoad, MachineRow, SessionEntry
 
 if TYPE_CHECKING:  # it takes a while to import, and only those who joined need it
     from psycopg import AsyncConnection
@@ -32,6 +33,7 @@ CREATE TABLE IF NOT EXISTS ostler.machines (
 );
 ALTER TABLE ostler.machines ADD COLUMN IF NOT EXISTS lease bigint NOT NULL DEFAULT 0;
 ALTER TABLE ostler.machines ADD COLUMN IF NOT EXISTS fenced_at_beat bigint;
+ALTER TABLE ostler.machines ADD COLUMN IF NOT EXISTS load text NOT NULL DEFAULT '{}';
 CREATE TABLE IF NOT EXISTS ostler.slots (
     machine text NOT NULL REFERENCES ostler.machines ON DELETE CASCADE, key text NOT NULL, held int NOT NULL,
     wanted int NOT NULL, granted bigint NOT NULL, PRIMARY KEY (machine, key)
@@ -51,8 +53,8 @@ CREATE INDEX IF NOT EXISTS sessions_by_name ON ostler.sessions (name);
 _MACHINES = """
 SELECT id, epoch, name, url, public_key, beat, extract(epoch FROM clock_timestamp() - seen_at)::float8,
     extract(epoch FROM joined_at)::float8, draining, left_at IS NOT NULL, facts, lease,
-    fenced_at_beat IS NOT DISTINCT FROM beat
-FROM ostler.machines ORDER BY name, id
+    fenced_at_beat IS NOT DISTINCT FROM beat, load
+FROM ostler.machines
 """
 _JOIN = """
 INSERT INTO ostler.machines (id, epoch, name, url, public_key, joined_at, seen_at, facts)
@@ -63,7 +65,7 @@ ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, name = excluded.name, url
 RETURNING epoch, lease
 """
 _BEAT = """
-UPDATE ostler.machines SET beat = beat + 1, seen_at = clock_timestamp(), facts = %s
+UPDATE ostler.machines SET beat = beat + 1, seen_at = clock_timestamp(), load = %s, facts = coalesce(%s, facts)
 WHERE id = %s AND epoch = %s AND left_at IS NULL RETURNING extract(epoch FROM clock_timestamp())::float8, lease
 """
 _FENCE = """
@@ -91,7 +93,7 @@ class Beat(NamedTuple):
 
     now: float
     lease: int
-    machines: list[MachineRow]
+    machines: list[MachineRow]  # empty where they were not asked for
 
 
 class Fenced(OstlerError):
@@ -142,14 +144,17 @@ class Directory:
             await db.execute("DELETE FROM ostler.slots WHERE machine = %s", (id,))
             return Joined(name, epoch, lease)
 
-    async def beat(self, id: str, epoch: int, facts: MachineFacts) -> Beat:
-        """A heartbeat. Raises Fenced."""
+    async def beat(
+        self, id: str, epoch: int, load: MachineLoad, facts: MachineFacts | None = None, *, look: bool = True
+    ) -> Beat:
+        """A heartbeat; `facts` where they have changed. With `look`, all machines as they are. Raises Fenced."""
         async with self.asked() as db:
-            found = await _all(await db.execute(_BEAT, (_text(facts), id, epoch)))
+            told = _text(facts) if facts is not None else None
+            found = await _all(await db.execute(_BEAT, (_text(load), told, id, epoch)))
             if not found:
                 raise Fenced
             now, lease = found[0]
-            return Beat(now, lease, await _machines(db))
+            return Beat(now, lease, await _machines(db) if look else [])
 
     async def fence(self, row: MachineRow) -> bool:
         """Ends the lease of a machine that is silent, and frees what it had. False: it was heard of, or others did."""
@@ -160,8 +165,15 @@ class Directory:
             return True
 
     async def machines(self) -> list[MachineRow]:
+        """By name."""
         async with self.asked() as db:
             return await _machines(db)
+
+    async def machine(self, id: str) -> MachineRow | None:
+        async with self.asked() as db:
+            return next(
+                (_machine(*row) for row in await _all(await db.execute(f"{_MACHINES} WHERE id = %s", (id,)))), None
+            )
 
     async def leave(self, id: str, epoch: int) -> None:
         async with self.asked() as db:
@@ -255,6 +267,8 @@ class Directory:
             self._open = await psycopg.AsyncConnection.connect(
                 self._url, autocommit=True, connect_timeout=3, tcp_user_timeout=5000, application_name="ostler"
             )
+            # A machine that is stopped or cut off in a transaction must not keep its locks from all others.
+            await self._open.execute(f"SET idle_in_transaction_session_timeout = '{SECONDS}s'")
         return self._open
 
     async def _drop(self) -> None:
@@ -272,7 +286,7 @@ def free_machine_name(name: str, taken: Iterable[str]) -> str:
 
 
 async def _machines(db: "Connection") -> list[MachineRow]:
-    return [_machine(*row) for row in await _all(await db.execute(_MACHINES))]
+    return [_machine(*row) for row in await _all(await db.execute(f"{_MACHINES} ORDER BY name, id"))]
 
 
 def _machine(
@@ -289,6 +303,7 @@ def _machine(
     facts: str,
     lease: int,
     fenced: bool,
+    load: str,
 ) -> MachineRow:
     return MachineRow(
         id=id,
@@ -301,7 +316,9 @@ def _machine(
         joined_at=joined_at,
         draining=draining,
         left=left,
-        facts=msgspec.json.decode(facts, type=MachineFacts),
+        facts=structs.replace(
+            msgspec.json.decode(facts, type=MachineFacts), load=msgspec.json.decode(load, type=MachineLoad)
+        ),
         lease=lease,
         fenced=fenced,
     )

@@ -6,13 +6,13 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Self
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ostler import clock
 from ostler.errors import OstlerError
 from ostler.machines import states
 from ostler.machines.directory import Directory, Fenced
-from ostler.machines.model import MachineFacts, MachineRow, MachineState, SessionEntry
+from ostler.machines.model import MachineFacts, MachineLoad, MachineRow, MachineState, SessionEntry
 from ostler.machines.states import BEAT, Sightings, state_of
 from ostler.machines.tokens import LASTS, MachineClaims, MachineKey, Rights, is_token, issuer_of_token, read_token
 from ostler.model import Session
@@ -24,6 +24,7 @@ MACHINE_NOTE = "machine:id"  # in the store of a machine that has joined; its se
 _LOOK = 0.25  # seconds between looks at what changed in the store
 _GOODBYE = 3.0  # seconds to say that it leaves
 _REFRESH = 1.0  # seconds between looks at the directory for machines that are not known
+INTEREST = 60.0  # seconds for which others are followed after somebody asked for them
 
 _log = logging.getLogger(__name__)
 
@@ -55,6 +56,7 @@ class JoinOptions(Struct, frozen=True, kw_only=True):
     name: str
     labels: tuple[str, ...] = ()
     url: str = ""  # where others reach it; "": where it listens
+    ca: str = ""  # a file of certificates that prove the others, of those with an `https` address; "": the system's
 
 
 async def machine_id(store: Store) -> str:
@@ -77,7 +79,7 @@ class Membership:
         watch: StoreWatch,
         facts: Callable[[], Awaitable[MachineFacts]],
     ) -> None:
-        self.directory, self.id, self.name = directory, id, options.name
+        self.directory, self.id, self.name, self.ca = directory, id, options.name, options.ca
         self._options, self._watch, self._facts = options, watch, facts
         self._key = MachineKey()
         self.epoch = 0
@@ -89,9 +91,14 @@ class Membership:
         self._changed = asyncio.Event()
         self._fenced = False
         self._refreshed = float("-inf")
+        self._wanted_until = float("-inf")  # others are followed until then, and while somebody waits for a change
+        self._waiting = 0
+        self._looked_at: dict[str, float] = {}  # machine → when its row was read
+        self._whole_look = float("-inf")  # when all of them were read
+        self._steady_since: float | None = float("-inf")  # since when each heartbeat was taken
+        self._told: MachineFacts | None = None  # what the directory has of us, without the load
         self._version: int | None = None  # of the store, when the index was last told
         self._touched: int | None = None
-        self._fencing = Loop("fencing machines that are silent", self._fence, longest=5.0)
         self._beating = Loop("telling the directory that this machine lives", self._beat, longest=BEAT)
         self._telling = Loop("telling the directory of sessions", self._tell, longest=5.0)
 
@@ -109,13 +116,11 @@ class Membership:
             await self.directory.close()
             raise
         self._beating.start()
-        self._fencing.start()
         self._telling.start()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         await self._beating.stop()
-        await self._fencing.stop()
         await self._telling.stop()
         try:
             async with asyncio.timeout(_GOODBYE):
@@ -137,7 +142,8 @@ class Membership:
 
     @property
     def machines(self) -> list[SeenMachine]:
-        """By name; this one is among them."""
+        """By name; this one is among them. From now on they are followed for a while."""
+        self.keep_watch()
         return sorted(self._seen.values(), key=lambda seen: (seen.name, seen.id))
 
     @property
@@ -149,9 +155,28 @@ class Membership:
         found = [seen for seen in self.machines if key in (seen.id, seen.name)]
         return next((seen for seen in found if seen.answers), found[0] if found else None)
 
+    def keep_watch(self) -> None:
+        """Somebody needs to know the others: for a while each heartbeat reads them."""
+        self._wanted_until = clock.monotonic() + INTEREST
+
+    @property
+    def watches(self) -> bool:
+        """Whether the others are followed. Of hundreds of machines only those need to that somebody asks."""
+        return self._waiting > 0 or clock.monotonic() < self._wanted_until
+
+    async def fresh(self) -> None:
+        """Sees to it that the others are known as they are, if the directory answers."""
+        self.keep_watch()
+        if self.trouble is None and clock.monotonic() - self._whole_look > 2 * states.BEAT:
+            await self._refresh()
+
     async def changed(self) -> None:
         """Waits until the directory was looked at again."""
-        await self._changed.wait()
+        self._waiting += 1
+        try:
+            await self._changed.wait()
+        finally:
+            self._waiting -= 1
 
     async def until_lost(self, id: str) -> None:
         """Waits until that machine does not answer any more, or was started anew."""
@@ -175,12 +200,15 @@ class Membership:
         """What another machine has signed for us; None for anything else."""
         if not is_token(token) or self._fenced:
             return None
-        claims = self._read(token)
-        if claims is None and issuer_of_token(token) and clock.monotonic() - self._refreshed >= _REFRESH:
-            self._refreshed = clock.monotonic()
-            await self._refresh()  # one that has joined just now
-            claims = self._read(token)
-        return claims
+        claims, issuer, now = self._read(token), issuer_of_token(token), clock.monotonic()
+        if claims is None and issuer and now - self._refreshed >= _REFRESH:
+            self._refreshed = now
+            await self._refresh_one(issuer)  # one that has joined just now
+        elif claims is not None and self.trouble is None and now - self._looked_at[issuer] > 2 * states.BEAT:
+            await self._refresh_one(issuer)  # it may have left, or been removed
+        else:
+            return claims
+        return self._read(token)
 
     def _read(self, token: str) -> MachineClaims | None:
         def issuer(id: str) -> MachineRow | None:
@@ -193,23 +221,35 @@ class Membership:
 
     async def _beat(self) -> None:
         await asyncio.sleep(BEAT)
-        await self._look(await self._facts())
-
-    async def _look(self, facts: MachineFacts) -> None:
-        begun = clock.now()
+        facts, watches = await self._facts(), self.watches
         try:
-            beat = await self.directory.beat(self.id, self.epoch, facts)
+            await self._look(facts, watches)
+        except OstlerError:
+            self._steady_since = None
+            raise
+        if self._steady_since is None:
+            self._steady_since = clock.monotonic()
+        if watches:
+            await self._fence()
+
+    async def _look(self, facts: MachineFacts, whole: bool = True) -> None:
+        begun, told = clock.now(), structs.replace(facts, load=MachineLoad())
+        news = told if told != self._told else None
+        try:
+            beat = await self.directory.beat(self.id, self.epoch, facts.load, news, look=whole)
         except Fenced:
             self._fenced = True
             raise
+        self._told = told
         self._ahead = beat.now - clock.now()
         self.lease, self.leased_until = beat.lease, begun + states.LEASE
-        self._take(beat.machines)
+        if whole:
+            self._take(beat.machines)
 
     async def _fence(self) -> None:
         """Whoever sees it first ends the lease of a machine that has fallen silent; what it held is free then."""
-        await self.changed()
-        for seen in self.others:
+        others = [seen for id, seen in self._seen.items() if id != self.id]
+        for seen in others:
             if not seen.answers and not seen.row.left and not seen.row.fenced and await self.directory.fence(seen.row):
                 _log.warning("machine %s is silent: its lease has ended, and what it held is free", seen.name)
 
@@ -219,8 +259,25 @@ class Membership:
         except OstlerError as error:
             _log.debug("the directory could not be looked at: %s", error)
 
+    async def _refresh_one(self, id: str) -> None:
+        try:
+            row = await self.directory.machine(id)
+        except OstlerError as error:
+            _log.debug("the directory could not be asked: %s", error)
+            return
+        if row is None:
+            self._seen.pop(id, None)
+        else:
+            self._seen[id] = SeenMachine(row=row, state=state_of(row, row.age))
+            self._looked_at[id] = clock.monotonic()
+
     def _take(self, rows: list[MachineRow]) -> None:
-        silent = self._sightings.look(rows, clock.monotonic())
+        now = clock.monotonic()
+        if self._steady_since is not None and now - self._whole_look > 3 * states.BEAT:
+            self._sightings = Sightings(now - self._steady_since)  # nobody has looked for a while
+        self._whole_look = now
+        self._looked_at = {row.id: now for row in rows}
+        silent = self._sightings.look(rows, now)
         self._seen = {row.id: SeenMachine(row=row, state=state_of(row, silent[row.id])) for row in rows}
         self._changed.set()
         self._changed = asyncio.Event()

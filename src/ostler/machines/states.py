@@ -1,6 +1,7 @@
 """Whether a machine lives: by its heartbeats, as somebody has seen them."""
 
 from collections.abc import Iterable
+from math import inf
 
 from ostler.machines.model import MachineRow, MachineState
 
@@ -24,7 +25,9 @@ class Sightings:
     Time in which the directory itself did not answer says nothing about the machines: it is not counted.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, longest: float = inf) -> None:
+        """`longest`: seconds for which the directory could be written to, so that nobody was kept from it."""
+        self._longest = longest
         self._seen: dict[str, tuple[int, int, float]] = {}  # machine → epoch, beat, seconds of silence
         self._looked_at: float | None = None
 
@@ -39,6 +42,6 @@ class Sightings:
     def _silent(self, row: MachineRow, passed: float) -> float:
         before = self._seen.get(row.id)
         if before is None:
-            return row.age
+            return min(row.age, self._longest)
         epoch, beat, silent = before
         return 0.0 if (row.epoch, row.beat) != (epoch, beat) else silent + passed

@@ -75,6 +75,7 @@ class FrontDoor:
         if person is None or person.via:
             await here(receive)
             return
+        await self.membership.fresh()
         route, receive = await self._route(scope, receive, person)
         if route is None:
             await here(receive)
@@ -194,7 +195,7 @@ class FrontDoor:
     def _client(self, machine: SeenMachine) -> MachineClient:
         url = machine.row.url
         if url not in self._clients:
-            self._clients[url] = MachineClient(url)
+            self._clients[url] = MachineClient(url, self.membership.ca)
         return self._clients[url]
 
     # -- uploads go where the turn goes
@@ -230,7 +231,7 @@ class FrontDoor:
         machine = route.machine
         token = self.membership.sign_for(machine, person.id, person.name, person.rights)
         url = f"{machine.row.url.rstrip('/')}{target_of(route.path, route.query)}"
-        work = asyncio.create_task(pass_socket_on(url, token, machine.name, receive, send))
+        work = asyncio.create_task(pass_socket_on(url, token, machine.name, self.membership.ca, receive, send))
         lost = asyncio.create_task(self.membership.until_lost(machine.id))
         try:
             await asyncio.wait({work, lost}, return_when=asyncio.FIRST_COMPLETED)

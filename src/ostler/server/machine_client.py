@@ -1,6 +1,7 @@
 """HTTP to another machine: connections are kept open for the next request, bodies go through as they come."""
 
 import asyncio
+import functools
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -9,6 +10,7 @@ from urllib.parse import urlsplit
 import h11
 
 from ostler import clock
+from ostler.errors import OstlerError
 from ostler.server.connection import give_up_when_stalled
 from ostler.server.responses import Pairs
 
@@ -102,9 +104,10 @@ class MachineAnswer:
 class MachineClient:
     """For one address. Errors are those of the network: OSError, TimeoutError, h11's."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, ca: str = "") -> None:
+        """`ca`: of an `https` address, the file of certificates that prove it; "": those of the system."""
         parts = urlsplit(url)
-        self._secure = parts.scheme == "https"
+        self._secure, self._ca = parts.scheme == "https", ca
         self._host, self._port = parts.hostname or "", parts.port or (443 if self._secure else 80)
         self._name = parts.netloc.encode()
         self._idle: list[MachineConnection] = []
@@ -137,11 +140,21 @@ class MachineClient:
             if connection.is_fresh:
                 return connection
             connection.close()
-        tls = ssl.create_default_context() if self._secure else None
+        tls = tls_context(self._ca) if self._secure else None
         async with asyncio.timeout(CONNECT_SECONDS):
             reader, writer = await asyncio.open_connection(self._host, self._port, ssl=tls)
         give_up_when_stalled(writer.transport)
         return MachineConnection(reader, writer)
+
+
+@functools.cache
+def tls_context(ca: str) -> ssl.SSLContext:
+    """Certificates are checked, and that they are of the host that is asked. Raises bad_request for a file of none."""
+    try:
+        return ssl.create_default_context(cafile=ca or None)
+    except OSError as error:  # of which ssl.SSLError is one
+        hint = "Name a file of certificates in PEM form"
+        raise OstlerError("bad_request", f"{ca} cannot be used to check certificates: {error}", hint) from error
 
 
 NETWORK_ERRORS = (OSError, TimeoutError, h11.ProtocolError)

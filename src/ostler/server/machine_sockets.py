@@ -4,7 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ostler.errors import OstlerError
-from ostler.server.machine_client import CONNECT_SECONDS
+from ostler.server.machine_client import CONNECT_SECONDS, tls_context
 from ostler.server.responses import Receive, Send
 
 if TYPE_CHECKING:  # a tenth of all that a server imports
@@ -14,7 +14,7 @@ _NOT_SENT = (1005, 1006, 1015)  # codes that only say that none came
 _LAST_WORD = 2.0
 
 
-async def pass_socket_on(url: str, token: str, name: str, receive: Receive, send: Send) -> None:
+async def pass_socket_on(url: str, token: str, name: str, ca: str, receive: Receive, send: Send) -> None:
     """Until either side ends it. A refusal of the other machine is the answer to the handshake.
 
     Raises crashed if the machine cannot be reached.
@@ -27,6 +27,7 @@ async def pass_socket_on(url: str, token: str, name: str, receive: Receive, send
         far = await connect(
             url.replace("http", "ws", 1),
             additional_headers=headers,
+            ssl=tls_context(ca) if url.startswith("https") else None,
             compression=None,
             max_size=None,
             open_timeout=CONNECT_SECONDS,

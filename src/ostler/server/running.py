@@ -24,6 +24,7 @@ from ostler.server.connection import SETTINGS, load_websockets
 from ostler.server.gateway import OwnAddresses, addresses_of, origin_of
 from ostler.server.http_connection import HttpConnection, IdleConnections
 from ostler.server.lock import ServerLock, Serves
+from ostler.server.machine_client import tls_context
 from ostler.server.machine_facts import MachineFactsSource
 from ostler.server.ports import LOOPBACK, Listening, checked_host, is_any, listen, who_listens
 from ostler.server.routes_agents import AgentReports
@@ -79,6 +80,8 @@ def check_join(join: JoinOptions | None, host: str) -> None:
     if join is None:
         return
     Directory(join.directory)
+    if join.ca:
+        tls_context(join.ca)
     if join.url:
         origin_of(join.url)
     elif is_any(host):
@@ -95,7 +98,7 @@ async def _serve(
     ready: Callable[[Serves], None],
     stop: asyncio.Event,
 ) -> None:
-    own = _own_addresses(listening, options)
+    own = own_addresses(listening, options)
     url = f"http://{_shown(listening.addresses[0])}:{listening.port}"
     async with Ostler(settings, environ, "up", loader(environ)) as ostler, _joined(ostler, options, url) as joined:
         site = build(ostler, own, folder=options.folder, membership=joined.membership, reports=joined.reports)
@@ -156,7 +159,7 @@ def _not_bound(host: str, port: int, error: OSError) -> OstlerError:
     return OstlerError("bad_request", f"{message}: {error.strerror}", hint)
 
 
-def _own_addresses(listening: Listening, options: ServerOptions) -> OwnAddresses:
+def own_addresses(listening: Listening, options: ServerOptions) -> OwnAddresses:
     """A name that other machines use is ours too, but no browser has to be let in by it."""
     own = addresses_of(listening.addresses, listening.port, options.allowed)
     if options.join is None or not options.join.url:

@@ -72,6 +72,7 @@ class SharedPool:
 
     def _pause(self, wanted: Mapping[str, int]) -> float:
         if any(self._held.get(key, 0) < count for key, count in wanted.items()):
+            self._membership.keep_watch()  # one that has died may hold them
             return _AGAIN
         return states.BEAT if wanted else _SPENT_EACH
 
