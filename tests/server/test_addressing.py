@@ -13,6 +13,7 @@ from ostler.server.addressing import Address, address_of, named_machine, session
         ("/api/sessions/k3@hawk/turns", Address("session", "k3@hawk", "/api/sessions/", "/turns")),
         ("/api/turns/k3-1/artifacts/diff", Address("turn", "k3-1", "/api/turns/", "/artifacts/diff")),
         ("/api/terminals/t-1/ws", Address("terminal", "t-1", "/api/terminals/", "/ws")),
+        ("/api/runs/r1/nodes/a", Address("run", "r1", "/api/runs/", "/nodes/a")),
         ("/api/sessions", None),
         ("/api/sessions/", None),
         ("/api/agents/x", None),

@@ -257,6 +257,67 @@ async def test_a_page_follows_the_journal_of_another_machine(pair: Pair) -> None
     assert "id: 1\nevent: started\n" in told["7"] and "neigh" in told["7"]
 
 
+# -- runs of pipelines ---------------------------------------------------------------------------------------
+
+GATED = """
+name = "gated"
+[nodes.ask]
+gate = "Feed them?"
+[nodes.feed]
+command = ["echo", "fed"]
+needs = ["ask"]
+"""
+
+
+async def reached(client: httpx.AsyncClient, run: str, state: str, node: str = "") -> dict[str, Any]:
+    """The run, once it or one of its nodes is in this state."""
+
+    async def look() -> dict[str, Any] | None:
+        view: dict[str, Any] = (await client.get(f"/api/runs/{run}")).json()
+        states = {each["name"]: each["state"] for each in view["nodes"]} | {"": view["state"]}
+        return view if states[node] == state else None
+
+    found: dict[str, Any] = await until(look)
+    return found
+
+
+async def test_a_run_of_another_machine_is_started_seen_answered_and_listed(pair: Pair) -> None:
+    body = {"folder": str(pair.far.folder), "text": GATED}
+    started = await pair.http.post("/api/runs?machine=owl", json=body)
+    assert started.status_code == 202, started.text
+    id = started.json()["id"]
+    async with pair.http.stream("GET", "/api/live") as stream:
+        async for line in stream.aiter_lines():
+            if line.startswith("data: ") and f'"id":"{id}"' in line:
+                assert json.loads(line[6:])["machine"] == "owl"
+                break
+    await reached(pair.http, id, "gate", "ask")
+    async with pair.door.as_("view") as viewer:
+        assert (await viewer.post(f"/api/runs/{id}/cancel")).status_code == 403
+    answered = await pair.http.post(f"/api/runs/{id}/nodes/ask/answer", json={"go": True})
+    assert answered.status_code == 200, answered.text
+    done = await reached(pair.http, id, "done")
+    fed = next(each for each in done["nodes"] if each["name"] == "feed")
+    assert (await pair.http.get(f"/api/sessions/{fed['session']}")).status_code == 200
+    assert "fed" in (await pair.http.get(f"/api/runs/{id}/report")).text
+    listed = (await pair.http.get("/api/runs")).json()["items"]
+    assert [(each["id"], each["machine"], each["reachable"]) for each in listed] == [(id, "owl", True)]
+    await pair.far.membership.directory.leave(pair.far.membership.id, pair.far.membership.epoch)
+    assert (await pair.http.get("/api/runs/r-nowhere")).status_code == 404
+
+
+async def test_runs_of_a_machine_that_is_away_stay_in_the_list(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = {"folder": str(pair.far.folder), "text": GATED}
+    id = (await pair.http.post("/api/runs?machine=owl", json=body)).json()["id"]
+    await reached(pair.http, id, "gate", "ask")
+    assert [each["id"] for each in (await pair.http.get("/api/runs")).json()["items"]] == [id]
+    await pair.far.membership._beating.stop()
+    monkeypatch.setattr(states, "LEASE", 0.2)
+    await until(lambda: pair.door.membership.others[0].state == "unreachable")
+    (listed,) = (await pair.http.get("/api/runs")).json()["items"]
+    assert (listed["id"], listed["machine"], listed["reachable"]) == (id, "owl", False)
+
+
 # -- a machine that is away ---------------------------------------------------------------------------------
 
 

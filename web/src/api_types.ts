@@ -897,6 +897,8 @@ export interface RunView {
   cost_limit_usd: number | null;
   gates: number;
   nodes: NodeView[];
+  machine: string;
+  reachable: boolean;
 }
 
 /** A turn that runs. */

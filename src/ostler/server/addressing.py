@@ -3,14 +3,14 @@
 from typing import Literal, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 
-AddressKind = Literal["session", "turn", "terminal"]
-_KINDS: dict[str, AddressKind] = {"sessions": "session", "turns": "turn", "terminals": "terminal"}
+AddressKind = Literal["session", "turn", "terminal", "run"]
+_KINDS: dict[str, AddressKind] = {"sessions": "session", "turns": "turn", "terminals": "terminal", "runs": "run"}
 # What `?machine=` sends elsewhere. Logins, links and live views are always those of the machine that was asked.
-_OF_MACHINE = ("agents", "folders", "queue", "sessions", "terminals", "uploads")
+_OF_MACHINE = ("agents", "folders", "pipelines", "queue", "runs", "sessions", "terminals", "uploads")
 
 
 class Address(NamedTuple):
-    """A session, turn or terminal in a path: `before` + `key` + `after`."""
+    """A session, turn, terminal or run in a path: `before` + `key` + `after`."""
 
     kind: AddressKind
     key: str

@@ -1,4 +1,4 @@
-"""On which machine a session, a turn or a terminal is: here, by the index in the directory, or by asking around."""
+"""On which machine a session, turn, terminal or run is: here, by the index in the directory, or by asking around."""
 
 import asyncio
 from collections import OrderedDict
@@ -9,10 +9,11 @@ from ostler.machines.membership import Membership, SeenMachine
 from ostler.machines.model import SessionEntry
 from ostler.server.addressing import AddressKind, target_of
 from ostler.server.auth import Person
+from ostler.store.runs import RUNS_LIKE
 from ostler.work import Ostler
 
 _KNOWN = 10_000
-_PLURAL: dict[AddressKind, str] = {"session": "sessions", "turn": "turns", "terminal": "terminals"}
+_PLURAL: dict[AddressKind, str] = {"session": "sessions", "turn": "turns", "terminal": "terminals", "run": "runs"}
 
 Get = Callable[[SeenMachine, Person, str], Awaitable[tuple[int, bytes]]]
 
@@ -54,11 +55,13 @@ class MachineFinder:
             return store.turn(key) is not None
         if kind == "terminal":
             return any(key in (row.id, row.name) for row in self._o.terminals.list())
+        if kind == "run":
+            return key == "last" or bool(store.documents(RUNS_LIKE, key))
         return any(key in (row.id, row.name) for row in store.find(key))
 
     async def _in_directory(self, kind: AddressKind, key: str) -> SeenMachine | None:
-        if kind == "terminal":
-            return None  # they come and go too quickly for an index
+        if kind in ("terminal", "run"):
+            return None  # there is no index of them
         session = key.rpartition("-")[0] if kind == "turn" else key
         try:
             found = await self._membership.directory.find_sessions(session)

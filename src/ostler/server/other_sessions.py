@@ -1,4 +1,4 @@
-"""The sessions and terminals of other machines: listed, followed live, and shown as they were when one is away."""
+"""Sessions, terminals and runs of other machines: listed, followed live, and shown as they were when one is away."""
 
 import asyncio
 import logging
@@ -17,6 +17,7 @@ from ostler.server.auth import Person
 from ostler.server.front_door import FrontDoor, check_answers, unreachable
 from ostler.server.live_index import LiveIndex, Removed, RowKind
 from ostler.server.machine_client import NETWORK_ERRORS
+from ostler.server.run_views import RunView
 from ostler.server.views import SessionView
 from ostler.supervise import Loop
 
@@ -36,11 +37,16 @@ class FarSessions(Struct):
     items: list[SessionView]
 
 
+class FarRuns(Struct):
+    items: list[RunView]
+
+
 class OtherSessions:
     def __init__(self, front_door: FrontDoor) -> None:
         self._door, self._membership = front_door, front_door.membership
         self._last: dict[str, dict[str, SessionView]] = {}  # machine → what it last told
         self._terminals: dict[str, set[str]] = {}  # machine → those that it told of
+        self._runs: dict[str, dict[str, RunView]] = {}  # the same of runs
         self._following: dict[str, Loop] = {}
         self._looking = Loop("following other machines", self._look)
         self._index: LiveIndex | None = None
@@ -76,6 +82,25 @@ class OtherSessions:
                 return []
             self._last[machine.id] = {entry.id: _of(machine, _view_of(entry)) for entry in entries}
         return [structs.replace(view, reachable=False) for view in self._last[machine.id].values()]
+
+    async def listed_runs(self, person: Person, limit: int) -> list[RunView]:
+        """Of all other machines; of one that is away, those that it told us of."""
+        machines = [seen for seen in self._membership.others if seen.state != "gone"]
+        found = await asyncio.gather(*(self._runs_of(seen, person, limit) for seen in machines))
+        return [view for views in found for view in views]
+
+    async def _runs_of(self, machine: SeenMachine, person: Person, limit: int) -> list[RunView]:
+        try:
+            check_answers(machine)
+            status, body = await self._door.get(machine, person, f"/api/runs?limit={limit}")
+            if status != 200:
+                raise unreachable(machine, f"it answered {status}")
+            views = [_run_of(machine, view) for view in msgspec.json.decode(body, type=FarRuns).items]
+        except (OstlerError, msgspec.DecodeError) as error:
+            _log.debug("runs of %s: %s", machine.name, error)
+            return [structs.replace(view, reachable=False) for view in self._runs.get(machine.id, {}).values()]
+        self._runs.setdefault(machine.id, {}).update({view.id: view for view in views})
+        return views
 
     # -- journals
 
@@ -166,9 +191,14 @@ class OtherSessions:
             terminal = msgspec.json.decode(data, type=TerminalRow).id
             self._terminals.setdefault(machine.id, set()).add(terminal)
             self._index.put_foreign("terminal", terminal, data)
+        elif kind == b"run":
+            run = _run_of(machine, msgspec.json.decode(data, type=RunView))
+            self._runs.setdefault(machine.id, {})[run.id] = run
+            self._index.put_foreign("run", run.id, _encode(run))
         elif kind == b"gone":
             removed = msgspec.json.decode(data, type=Removed)
             known.pop(removed.id, None)
+            self._runs.get(machine.id, {}).pop(removed.id, None)
             self._index.remove_foreign(removed.what, removed.id)
         elif kind == b"ready":
             for id in self._last.get(machine.id, {}).keys() - known.keys():
@@ -176,13 +206,18 @@ class OtherSessions:
             self._last[machine.id] = known
 
     def _tell_away(self, machine: str) -> None:
-        for view in self._last.get(machine, {}).values():
+        rows: list[tuple[RowKind, SessionView | RunView]] = [
+            *(("session", view) for view in self._last.get(machine, {}).values()),
+            *(("run", view) for view in self._runs.get(machine, {}).values()),
+        ]
+        for what, view in rows:
             if self._index is not None:
-                self._index.put_foreign("session", view.id, _encode(structs.replace(view, reachable=False)))
+                self._index.put_foreign(what, view.id, _encode(structs.replace(view, reachable=False)))
 
     def _tell_gone(self, machine: str) -> None:
         rows: list[tuple[RowKind, str]] = [("session", id) for id in self._last.pop(machine, {})]
         rows += [("terminal", id) for id in self._terminals.pop(machine, ())]
+        rows += [("run", id) for id in self._runs.pop(machine, {})]
         for what, id in rows:
             if self._index is not None:
                 self._index.remove_foreign(what, id)
@@ -202,6 +237,10 @@ async def _while_heard(machine: SeenMachine, chunks: AsyncIterator[bytes]) -> As
 
 
 def _of(machine: SeenMachine, view: SessionView) -> SessionView:
+    return structs.replace(view, machine=machine.name, reachable=True)
+
+
+def _run_of(machine: SeenMachine, view: RunView) -> RunView:
     return structs.replace(view, machine=machine.name, reachable=True)
 
 

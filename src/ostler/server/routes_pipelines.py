@@ -9,6 +9,7 @@ from ostler.errors import OstlerError
 from ostler.pipelines.model import Approval, Mode, Pipeline, RunRow
 from ostler.server.auth import Person
 from ostler.server.live import Live
+from ostler.server.other_sessions import OtherSessions
 from ostler.server.replies import Reply
 from ostler.server.request_body import RequestBody
 from ostler.server.routes_sessions import absolute
@@ -99,10 +100,18 @@ async def check_pipeline_source(ostler: Ostler, data: PipelineSource) -> Pipelin
 # -- runs ---------------------------------------------------------------------------------------------
 
 
-@pipelines("GET /api/runs", "Runs of pipelines, the newest first")
-async def list_runs(watcher: Live, limit: Annotated[int, Meta(ge=1, le=1000)] = 100) -> RunList:
-    watch = watcher.watch
-    return RunList(items=run_views(watch, watch.newest_runs(limit))[::-1])
+@pipelines("GET /api/runs", "Runs of pipelines on all machines, the newest first")
+async def list_runs(
+    watcher: Live,
+    person: Person,
+    elsewhere: OtherSessions | None,
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100,
+) -> RunList:
+    views = run_views(watcher.watch, watcher.watch.newest_runs(limit))[::-1]
+    if elsewhere is not None and not person.via:
+        views += await elsewhere.listed_runs(person, limit)
+        views.sort(key=lambda view: view.created_at, reverse=True)
+    return RunList(items=views[:limit])
 
 
 @pipelines("POST /api/runs", "Starts a run of a pipeline, in a process of its own", status=202, problems=(429,))

@@ -99,6 +99,8 @@ class RunView(Struct, frozen=True, kw_only=True):
     cost_limit_usd: float | None
     gates: int  # nodes that wait for a person
     nodes: tuple[NodeView, ...]
+    machine: str = ""  # that has it; "": the one that was asked
+    reachable: bool = True  # whether that machine answers; if not, this is what was last known
 
 
 class PipelineNodeView(Struct, frozen=True, kw_only=True):
