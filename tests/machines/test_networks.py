@@ -15,6 +15,7 @@ import pytest
 
 from needs import needs
 from networks import Networks, networks
+from ostler.machines.directory import Directory
 from ostler.server.auth import Authenticator
 from postgres import Postgres
 from waiting import PATIENCE, until
@@ -206,9 +207,14 @@ async def test_a_machine_is_cut_off_and_comes_back(farm: Farm) -> None:
     assert (await until(lambda: farm.ended(farm.wren, later)))["outcome"] == "done"
 
 
-async def test_a_machine_is_killed_and_the_door_and_postgres_start_again(farm: Farm, postgres: Postgres) -> None:
+async def test_a_machine_is_killed_and_the_door_and_postgres_start_again(
+    farm: Farm, postgres: Postgres, database: str
+) -> None:
     lost = await farm.begin(farm.owl, "lost")
     await until(lambda: farm.running(farm.owl))
+    directory = Directory(database)
+    await until(lambda: directory.find_sessions(lost.rpartition("-")[0]))  # else nobody could know where it was
+    await directory.close()
     farm.owl.signal(signal.SIGKILL)
     (farm.marks / "go").touch()
     refused = await farm.door.http.get(f"/api/turns/{lost}")

@@ -30,7 +30,7 @@ async def joined(directory: Directory, id: str) -> Leaseholder:
 
 
 async def claude(holder: Leaseholder, wanted: int, kept: int = 0) -> Granted:
-    granted = await holder.take_slots({"agent:claude": wanted}, {"agent:claude": kept}, LIMITS)
+    granted, _ = await holder.take_slots({"agent:claude": wanted}, {"agent:claude": kept}, LIMITS)
     assert granted["total:"] == Granted(held=0, start=0)
     return granted["agent:claude"]
 
@@ -42,6 +42,7 @@ async def test_slots_go_from_one_machine_to_another(directory: Directory) -> Non
     assert await claude(crow, 5, kept=3) == Granted(held=3, start=1)  # it may keep what runs, and start no more
     assert await claude(crow, 5, kept=2) == Granted(held=2, start=1)
     assert await claude(owl, 5) == Granted(held=1, start=1)
+    assert (await owl.take_slots({"agent:claude": 5}, {"agent:claude": 1}, LIMITS)).waiting == 2
     assert await claude(crow, 0) == Granted(held=0, start=0)
     assert await claude(owl, 5, kept=1) == Granted(held=3, start=3)
 

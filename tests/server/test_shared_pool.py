@@ -87,6 +87,8 @@ async def test_a_turn_waits_for_one_of_another_machine(tmp_path: Path, database:
         await until(lambda: reasons(owl))
         assert await reasons(owl) == ["script: this machine has 0 of the 1 of all machines"]
         assert turn(owl, second).state == "queued" and running(crow, owl) == 1
+        slots = {each["name"]: each for each in (await crow.client.get("/api/queue")).json()["slots"]}
+        assert (slots["script"]["taken"], slots["script"]["held"], slots["script"]["of_all"]) == (1, 1, 1)
         go.touch()
         await until(lambda: turn(owl, second).state == "ended")
         assert most_at_once([turn(crow, first), turn(owl, second)]) == 1
@@ -144,24 +146,17 @@ async def test_while_postgres_is_away_what_runs_goes_on_and_nothing_new_starts(
 
 async def test_spending_of_all_machines_ends_the_day(tmp_path: Path, database: str) -> None:  # noqa: F811
     async with yards(tmp_path, database, "[spending.shared]\nday = 1.0\n", "crow", "owl") as (crow, owl):
-        await begin(owl, "[[say:free]]")
+        first = await begin(owl, "[[say:free]]")
         paid = await begin(crow, '[[usage:{"cost_usd": 1.5}]] [[say:hay]]')
-        await until(lambda: turn(crow, paid).state == "ended")
-        owl.shared._told_at = float("-inf")  # its ten seconds are over
+        await until(lambda: turn(crow, paid).state == "ended" == turn(owl, first).state)
+        path = f"/api/sessions/{turn(owl, first).session}/turns"
 
-        def knows() -> bool:
-            slots = owl.ostler.store.shared_slots()
-            return slots is not None and slots.spent == {"script": 1.5}
+        async def refused() -> str | None:  # once crow has told of it, and owl has asked
+            asked = await owl.client.post(path, json={"prompt": "[[say:free]]", "wait": True})
+            return asked.json()["detail"] if asked.status_code == 402 else None
 
-        async def asked() -> bool:
-            await begin(owl, "[[say:free]]") if not knows() else None
-            return knows()
-
-        await until(asked)
-        session = (await owl.client.get("/api/sessions")).json()["items"][0]["id"]
-        refused = await owl.client.post(f"/api/sessions/{session}/turns", json={"prompt": "[[say:oats]]"})
-        assert refused.status_code == 402
-        assert "cost $1.50 on all machines, and the limit is $1.00" in refused.json()["detail"]
+        detail = await until(refused)
+        assert detail == "the turns of today cost $1.50 on all machines, and the limit is $1.00"
 
 
 async def test_a_machine_that_leaves_gives_its_slots_back(tmp_path: Path, database: str) -> None:  # noqa: F811

@@ -1224,12 +1224,14 @@ export interface UsageReport {
   cost_usd?: number | null;
 }
 
-/** What is taken of a limit. `most` is null where there is none. */
+/** What is taken of a limit. `most` is null where there is none. `of_all`: the limit over all machines, if there is one; `held`: what this machine has of it. */
 export interface UsedSlots {
   kind: string;
   name: string;
   taken: number;
   most: number | null;
+  of_all: number | null;
+  held: number | null;
 }
 
 /** A turn that waits. `position` 0: it is just about to start. */

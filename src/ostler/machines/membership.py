@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Self
 
 from msgspec import Struct, structs
@@ -168,7 +169,9 @@ class Membership:
         """Sees to it that the others are known as they are, if the directory answers."""
         self.keep_watch()
         if self.trouble is None and clock.monotonic() - self._whole_look > 2 * states.BEAT:
-            await self._refresh()
+            with suppress(TimeoutError):  # whoever asks is answered with what is known
+                async with asyncio.timeout(_REFRESH):
+                    await self._refresh()
 
     async def changed(self) -> None:
         """Waits until the directory was looked at again."""

@@ -12,6 +12,10 @@ class Share(Struct, frozen=True, kw_only=True):
     wanted: int = 0
     granted: int = 0
 
+    @property
+    def waits(self) -> bool:
+        return self.held < self.wanted
+
 
 class Granted(Struct, frozen=True, kw_only=True):
     """`held`: what is taken of the limit for this machine. `start`: how many may run there before another may start."""

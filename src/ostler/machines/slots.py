@@ -1,7 +1,7 @@
 """Slots of limits that hold over all machines, and what was spent: in Postgres, while a machine's lease lasts."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ostler.machines.directory import Directory
 from ostler.machines.shares import Granted, Share, grant
@@ -21,6 +21,13 @@ ON CONFLICT (day, machine, who) DO UPDATE SET usd = excluded.usd
 """
 
 
+class Slots(NamedTuple):
+    """What a machine has of each limit, and how many machines wait for more than they have."""
+
+    granted: dict[str, Granted]
+    waiting: int
+
+
 class Lapsed(Exception):
     """The lease under which something was asked for has ended: what it gave is gone."""
 
@@ -32,9 +39,7 @@ class Leaseholder:
         self._directory, self._machine = directory, machine
         self._lease = (machine, epoch, lease)
 
-    async def take_slots(
-        self, wanted: Mapping[str, int], kept: Mapping[str, int], limits: Mapping[str, int]
-    ) -> dict[str, Granted]:
+    async def take_slots(self, wanted: Mapping[str, int], kept: Mapping[str, int], limits: Mapping[str, int]) -> Slots:
         """What this machine has of each limit from now on. `kept`: what it must not lose of it, since it runs.
 
         Raises Lapsed.
@@ -52,7 +57,7 @@ class Leaseholder:
                 granted[key] = given
                 if (given.held, asked.wanted) != (mine.held, mine.wanted):
                     await self._put(db, key, given.held, asked, mine)
-            return granted
+            return Slots(granted, len({name for each in shares.values() for name in each if each[name].waits}))
 
     async def _put(self, db: "Connection", key: str, held: int, asked: Share, before: Share) -> None:
         if not held and not asked.wanted:

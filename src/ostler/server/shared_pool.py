@@ -13,7 +13,7 @@ from ostler import clock
 from ostler.errors import OstlerError
 from ostler.machines import states
 from ostler.machines.membership import Membership
-from ostler.machines.slots import Lapsed, Leaseholder
+from ostler.machines.slots import Lapsed, Leaseholder, Slots
 from ostler.model.pool import PoolTurn, SharedSlots
 from ostler.settings import SharedSpending
 from ostler.store import Store
@@ -23,7 +23,8 @@ from ostler.work.pool.decide import key_text, limits_by_key
 from ostler.work.pool.pool import SharedDemand, shared_use
 from ostler.work.pool.spending import day_of, midnight
 
-_AGAIN = 0.25  # seconds before slots that others have are asked for again
+_AGAIN = 0.25  # seconds before slots that others have are asked for again, at least
+_AGAIN_EACH = 0.005  # the same for each machine that waits: 200 questions a second, however many there are
 _PACE = 0.01  # seconds between two looks at least: many may write at once
 _SPENT_EACH = 10.0  # seconds between looks at what others have spent
 
@@ -37,6 +38,7 @@ class SharedPool:
         self._spending = ostler.settings.spending.shared != SharedSpending()
         self._lease = 0
         self._held: dict[str, int] = {}  # what the store allows
+        self._waiting = 0  # machines that wait for slots
         self._asked: SharedDemand | None = None
         self._due = float("-inf")
         self._others: dict[str, float] = {}
@@ -73,7 +75,7 @@ class SharedPool:
     def _pause(self, wanted: Mapping[str, int]) -> float:
         if any(self._held.get(key, 0) < count for key, count in wanted.items()):
             self._membership.keep_watch()  # one that has died may hold them
-            return _AGAIN
+            return max(_AGAIN, self._waiting * _AGAIN_EACH)
         return states.BEAT if wanted else _SPENT_EACH
 
     async def _share(self, wanted: Mapping[str, int]) -> None:
@@ -84,14 +86,14 @@ class SharedPool:
         holder = Leaseholder(membership.directory, membership.id, membership.epoch, self._lease)
         kept, until = await self._give_back(wanted), membership.leased_until
         try:
-            granted = await holder.take_slots(wanted, kept, self._limits) if self._limits else {}
+            slots = await holder.take_slots(wanted, kept, self._limits) if self._limits else Slots({}, 0)
             await self._tell_spent(holder)
         except Lapsed:
             await self._give_back({})
             raise OstlerError("store", "the lease of this machine has ended: it asks for its slots again") from None
-        self._held = {key: given.start for key, given in granted.items()}
-        slots = SharedSlots(held=self._held, until=until, spent=self._others, day=self._day)
-        await self._store.change_shared_slots(lambda turns, before: slots)
+        self._waiting, self._held = slots.waiting, {key: given.start for key, given in slots.granted.items()}
+        held = SharedSlots(held=self._held, until=until, spent=self._others, day=self._day)
+        await self._store.change_shared_slots(lambda turns, before: held)
 
     async def _give_back(self, wanted: Mapping[str, int]) -> dict[str, int]:
         """From now on no more may start than is wanted. What of each limit this machine must still have then."""

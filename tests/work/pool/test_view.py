@@ -17,7 +17,7 @@ def test_what_is_taken_in_lines() -> None:
         waiting=(),
         slots=(
             UsedSlots(kind="total", name="", taken=3, most=None),
-            UsedSlots(kind="agent", name="claude", taken=2, most=3),
+            UsedSlots(kind="agent", name="claude", taken=2, most=3, of_all=20, held=4),
             UsedSlots(kind="account", name="work", taken=1, most=1),
         ),
         memory=(
@@ -27,7 +27,7 @@ def test_what_is_taken_in_lines() -> None:
         parked=(ParkedAccount(account="gemini", until=0.0),),
     )
     assert usage_lines(view) == [
-        "running: 3 turns (claude 2/3, account work 1/1)",
+        "running: 3 turns (claude 2/3 and 4/20 of all machines, account work 1/1)",
         "memory: claude 310 MB, codex 200 MB (not measured)",
         f"parked: gemini until {time_of_day(0.0)}",
     ]

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ostler.model import Session, Waiting
 from ostler.model.pool import PoolTurn
-from ostler.work.pool.decide import keys_of
+from ostler.work.pool.decide import Key, key_text, keys_of, limits_by_key
 from ostler.work.pool.pool import Pool, time_of_day
 
 
@@ -46,12 +46,17 @@ class AgentMemory(Struct, frozen=True, kw_only=True):
 
 
 class UsedSlots(Struct, frozen=True, kw_only=True):
-    """What is taken of a limit. `most` is null where there is none."""
+    """What is taken of a limit. `most` is null where there is none.
+
+    `of_all`: the limit over all machines, if there is one; `held`: what this machine has of it.
+    """
 
     kind: str  # total, agent, account or profile
     name: str
     taken: int
     most: int | None
+    of_all: int | None = None
+    held: int | None = None
 
 
 class ParkedAccount(Struct, frozen=True, kw_only=True):
@@ -122,15 +127,27 @@ def wait_text(wait: Waiting) -> str:
 def used_slots(turns: Iterable[PoolTurn], pool: Pool) -> tuple[UsedSlots, ...]:
     """Of each limit that is set, and of each agent that works."""
     taken = Counter(key for turn in turns if turn.runs for key in keys_of(turn.claim))
-    limits = pool.settings.pool
-    most: dict[tuple[str, str], int | None] = {
-        ("total", ""): limits.total,
+    limits, shared = pool.settings.pool, pool.store.shared_slots()
+    of_all = limits_by_key(limits.shared) if shared is not None else {}
+    most: dict[Key, int | None] = {
+        ("total", ""): None,
         **{("agent", name): None for kind, name in taken if kind == "agent"},
-        **{("agent", name): n for name, n in limits.agents.items()},
-        **{("account", name): n for name, n in limits.accounts.items()},
-        **{("profile", name): n for name, n in limits.profiles.items()},
+        **dict.fromkeys(of_all),
+        **limits_by_key(limits),
     }
-    return tuple(UsedSlots(kind=key[0], name=key[1], taken=taken[key], most=n) for key, n in most.items())
+    held = shared.held if shared is not None else {}
+    return tuple(
+        UsedSlots(
+            kind=key[0],
+            name=key[1],
+            taken=taken[key],
+            most=n,
+            of_all=of_all.get(key),
+            # What runs is kept, though no more may start where others have a right to it.
+            held=max(taken[key], held.get(key_text(key), 0)) if key in of_all else None,
+        )
+        for key, n in most.items()
+    )
 
 
 def usage_lines(view: QueueView) -> list[str]:
@@ -138,7 +155,7 @@ def usage_lines(view: QueueView) -> list[str]:
     parts = [_slots(used) for used in view.slots if used.kind != "total"]
     total = next(used for used in view.slots if used.kind == "total")
     most = f"/{total.most}" if total.most is not None else ""
-    lines = [f"running: {total.taken}{most} turns" + (f" ({', '.join(parts)})" if parts else "")]
+    lines = [f"running: {total.taken}{most} turns{_of_all(total)}" + (f" ({', '.join(parts)})" if parts else "")]
     if view.memory:
         lines.append(f"memory: {', '.join(map(_memory, view.memory))}")
     return lines + [f"parked: {each.account} until {time_of_day(each.until)}" for each in view.parked]
@@ -150,4 +167,8 @@ def _memory(each: AgentMemory) -> str:
 
 def _slots(used: UsedSlots) -> str:
     name = used.name if used.kind == "agent" else f"{used.kind} {used.name}"
-    return f"{name} {used.taken}" + (f"/{used.most}" if used.most is not None else "")
+    return f"{name} {used.taken}" + (f"/{used.most}" if used.most is not None else "") + _of_all(used)
+
+
+def _of_all(used: UsedSlots) -> str:
+    return f" and {used.held}/{used.of_all} of all machines" if used.of_all is not None else ""
