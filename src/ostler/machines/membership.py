@@ -25,6 +25,7 @@ MACHINE_NOTE = "machine:id"  # in the store of a machine that has joined; its se
 _LOOK = 0.25  # seconds between looks at what changed in the store
 _GOODBYE = 3.0  # seconds to say that it leaves
 _REFRESH = 1.0  # seconds between looks at the directory for machines that are not known
+_PATIENCE = 3.0  # seconds for which somebody who asks waits for the directory
 INTEREST = 60.0  # seconds for which others are followed after somebody asked for them
 
 _log = logging.getLogger(__name__)
@@ -96,6 +97,8 @@ class Membership:
         self._waiting = 0
         self._looked_at: dict[str, float] = {}  # machine → when its row was read
         self._whole_look = float("-inf")  # when all of them were read
+        self._unseen_beats = False  # whether there were heartbeats since, at which nobody looked
+        self._freshening = asyncio.Lock()
         self._steady_since: float | None = float("-inf")  # since when each heartbeat was taken
         self._told: MachineFacts | None = None  # what the directory has of us, without the load
         self._version: int | None = None  # of the store, when the index was last told
@@ -168,10 +171,17 @@ class Membership:
     async def fresh(self) -> None:
         """Sees to it that the others are known as they are, if the directory answers."""
         self.keep_watch()
-        if self.trouble is None and clock.monotonic() - self._whole_look > 2 * states.BEAT:
-            with suppress(TimeoutError):  # whoever asks is answered with what is known
-                async with asyncio.timeout(_REFRESH):
+        if not self._is_stale():
+            return
+        with suppress(TimeoutError):  # whoever asks is answered with what is known
+            async with asyncio.timeout(_PATIENCE), self._freshening:
+                if self._is_stale():  # nobody else has looked meanwhile
                     await self._refresh()
+
+    def _is_stale(self) -> bool:
+        """Whether more is known to the directory, which answers, than to us."""
+        old = self._unseen_beats or clock.monotonic() - self._whole_look > 2 * states.BEAT
+        return self.trouble is None and old
 
     async def changed(self) -> None:
         """Waits until the directory was looked at again."""
@@ -234,6 +244,8 @@ class Membership:
             self._steady_since = clock.monotonic()
         if watches:
             await self._fence()
+        else:
+            self._unseen_beats = True
 
     async def _look(self, facts: MachineFacts, whole: bool = True) -> None:
         begun, told = clock.now(), structs.replace(facts, load=MachineLoad())
@@ -278,7 +290,7 @@ class Membership:
         now = clock.monotonic()
         if self._steady_since is not None and now - self._whole_look > 3 * states.BEAT:
             self._sightings = Sightings(now - self._steady_since)  # nobody has looked for a while
-        self._whole_look = now
+        self._whole_look, self._unseen_beats = now, False
         self._looked_at = {row.id: now for row in rows}
         silent = self._sightings.look(rows, now)
         self._seen = {row.id: SeenMachine(row=row, state=state_of(row, silent[row.id])) for row in rows}
