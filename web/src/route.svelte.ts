@@ -48,6 +48,9 @@ export function parse(hash: string): Route {
   return { view: "home" };
 }
 
+/** `#t=…`: what `ostler link` prints ends so. */
+export const isLoginLink = (hash: string) => hash.startsWith("#t=");
+
 function plain(part: string): string {
   try {
     return decodeURIComponent(part);
@@ -57,7 +60,9 @@ function plain(part: string): string {
 }
 
 function moved(): void {
-  here.route = parse(location.hash);
+  // A login link that is opened in this very tab changes nothing but the fragment: only a new start takes it.
+  if (isLoginLink(location.hash)) location.reload();
+  else here.route = parse(location.hash);
 }
 addEventListener("hashchange", moved);
 addEventListener("popstate", moved);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { age, bytes, clockTime, cost, count, duration, plural, running, short, usageTitle } from "../src/lib/format";
+import { age, bytes, clockTime, cost, count, duration, plural, running, shellWord, short, usageTitle } from "../src/lib/format";
 import { ofSession, titleOf } from "../src/lib/marks";
 import { grouped } from "../src/sessions/filter";
 import { behind, colorOf } from "../src/start/profiles";
@@ -29,6 +29,10 @@ test("figures as people read them", () => {
   assert.equal(short("/home/ana/src", "/home/ana") + short("/home/anabel", "/home/ana"), "~/src/home/anabel");
   assert.equal(usageTitle({ input_tokens: 1200, cached_tokens: 3 }), "input 1,200, of which cached 3");
   assert.match(clockTime(0, 0), /^\d\d:\d\d$/);
+});
+
+test("a name is one word of a shell, whatever is in it", () => {
+  assert.deepEqual(["k3", "my work", "it's", "-n", ""].map(shellWord), ["k3", "'my work'", `'it'"'"'s'`, "'-n'", "''"]);
 });
 
 test("sessions that want a person come first; the last words decide the shape of the rest", () => {

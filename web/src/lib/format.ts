@@ -50,6 +50,11 @@ export function bytes(n: number): string {
   return `${(n / 1_000_000).toFixed(1)} MB`;
 }
 
+/** A word as a shell takes it whole, whatever is in it. */
+export function shellWord(word: string): string {
+  return /^[\w@%+=:,./][\w@%+=:,./-]*$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`;
+}
+
 /** [["41.2k", "in"], ["2.9k", "out"]]: only what is known. */
 export function usageParts(usage: Usage | null | undefined): [string, string][] {
   const parts: [string, string][] = [];
