@@ -114,6 +114,29 @@ def test_one_call(scripted_agent: ScriptedAgent, tmp_path: Path, monkeypatch: py
     assert (envelope.ok, envelope.text, envelope.access, envelope.folder) == (True, "hello", "write", str(tmp_path))
 
 
+async def test_an_argument_of_a_wrong_type_is_refused_and_never_stored(
+    scripted_agent: ScriptedAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session whose model is a number was stored once, and no list of sessions could be read again."""
+    settings_of(scripted_agent, tmp_path, monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    async with ostler.open() as o:
+        for wrong in ({"model": 5}, {"access": "rite"}, {"transport": "pigeon"}, {"name": 7}, {"folder": 5}):
+            with pytest.raises(ostler.OstlerError) as raised:
+                await o.session("script", **wrong)  # type: ignore[arg-type]
+            assert raised.value.kind == "bad_request", wrong
+        session = await o.session("script")
+        for prompt, given in ((None, {}), ("hi", {"model": 5}), ("hi", {"limits": 5}), ("hi", {"wait_for": "ever"})):
+            with pytest.raises(ostler.OstlerError) as raised:
+                await session.run(prompt, **given)  # type: ignore[arg-type]
+            assert raised.value.kind == "bad_request", given
+        for argv, given in (("echo hi", {}), (["true"], {"access": "rite"}), (["true"], {"env": {"A": 1}})):
+            with pytest.raises(ostler.OstlerError) as raised:
+                await o.exec(argv, **given)  # type: ignore[arg-type]
+            assert raised.value.kind == "bad_request", argv
+        assert o.sessions() == []
+
+
 async def test_one_call_where_a_loop_runs_already(
     scripted_agent: ScriptedAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

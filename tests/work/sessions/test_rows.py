@@ -41,3 +41,13 @@ async def test_a_session_is_found_by_id_name_and_beginning(tmp_path: Path) -> No
         assert isinstance(row, Session)
     finally:
         store.close()
+
+
+@pytest.mark.parametrize("name", ["", "  ", "two\nlines", "--flag", "x" * 101])
+async def test_a_name_that_could_not_be_typed_again_is_refused(tmp_path: Path, name: str) -> None:
+    store = Store.open(str(tmp_path))
+    try:
+        with pytest.raises(OstlerError, match="cannot be the name of a session"):
+            new_session_row(store, Settings(), agent="script", folder="/", name=name)
+    finally:
+        store.close()

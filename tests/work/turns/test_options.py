@@ -249,6 +249,9 @@ def test_first_lists_and_variables_of_a_profile() -> None:
         ({"env": {"A=B": "x"}}, "bad_request", "cannot be the name of a variable"),
         ({"env": {"A": "x\0"}}, "bad_request", "the variable A"),
         ({"system": "x\0"}, "bad_request", "NUL"),
+        ({"model": 5}, "bad_request", "model: Expected str"),
+        ({"priority": "high"}, "bad_request", "priority: Expected int"),
+        ({"hooks": "maybe"}, "bad_request", "hooks: "),
         ({"fallback": ("nobody",)}, "not_found", "nobody"),
     ],
 )

@@ -9,6 +9,8 @@ from ostler.errors import OstlerError
 from ostler.model import Session, TurnRow
 from ostler.settings import Settings
 from ostler.store import Store
+from ostler.work.terminals.new_terminal import checked_name
+from ostler.work.turns.checked_types import check_types
 
 JOINED = "machine:id"  # a note that the store of a machine among others has
 SHORT_ID, LONG_ID = 4, 10  # letters; a long one is nobody else's on any machine
@@ -17,11 +19,15 @@ _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # nothing that is misread
 
 
 def new_session_row(store: Store, settings: Settings, **fields: Any) -> Session:
-    """A session that is not stored yet; `settings` are those of its folder."""
+    """A session that is not stored yet; `settings` are those of its folder. Raises bad_request."""
+    if isinstance(fields.get("name"), str):
+        checked_name(fields["name"], "session")
     now = clock.now()
     least = LONG_ID if store.note(JOINED) else SHORT_ID
     id = new_session_id(lambda id: store.session(id) is not None, least)
-    return Session(id=id, created_at=now, used_at=now, expires_at=now + settings.ttl_days * 86400, **fields)
+    row = Session(id=id, created_at=now, used_at=now, expires_at=now + settings.ttl_days * 86400, **fields)
+    check_types(row)
+    return row
 
 
 def new_session_id(taken: Callable[[str], bool], least: int = SHORT_ID) -> str:

@@ -34,8 +34,9 @@ def _random_id(size: int) -> str:
 
 
 def checked_name(name: str, of: str = "terminal") -> str:
-    if not name.strip() or len(name) > 100 or re.search(r"[\x00-\x1f\x7f-\x9f]", name):
-        raise OstlerError("bad_request", f"{name!r} cannot be the name of a {of}", "Give 1 to 100 characters")
+    if not name.strip() or len(name) > 100 or re.search(r"^-|[\x00-\x1f\x7f-\x9f]", name):
+        hint = "Give 1 to 100 characters on one line, and no - at the beginning"
+        raise OstlerError("bad_request", f"{name!r} cannot be the name of a {of}", hint)
     return name
 
 

@@ -8,12 +8,14 @@ from contextlib import aclosing
 from msgspec import Struct
 
 from ostler.access import Access
+from ostler.errors import OstlerError
 from ostler.model import AnyEvent, Limits, Turn, TurnOptions
 from ostler.process import Size
 from ostler.work.sessions.context import SessionContext
 from ostler.work.sessions.live_session import LiveSession, Prepared, settings_notices
 from ostler.work.sessions.rows import new_session_row
 from ostler.work.transports.transport import OutputSink
+from ostler.work.turns.checked_types import check_types
 from ostler.work.turns.command import command_attempt, is_empty, walled_command
 from ostler.work.turns.handle import TurnHandle
 from ostler.work.turns.prepare import check_folder
@@ -41,6 +43,9 @@ async def _run(
     handle: TurnHandle, context: SessionContext, argv: Sequence[str], options: ExecOptions
 ) -> AsyncGenerator[AnyEvent, None]:
     folder = check_folder(options.folder)
+    if isinstance(argv, str):
+        what = f"{argv[:100]!r} is a single text; a list of a program and its arguments is expected"
+        raise OstlerError("bad_request", what, 'For a line of the shell: ["sh", "-c", "…"]')
     setup = context.setup_in(folder)
     row = new_session_row(
         context.store, setup.settings, agent="exec", folder=folder, name=options.name, access=options.access
@@ -55,6 +60,7 @@ async def _run(
         env=options.env,
         limits=options.limits,
     )
+    check_types(turn)
     handle.stop.turn = turn.id
     environ = {**setup.environ, **options.env}
     attempt = command_attempt(turn, argv, environ, setup.settings.redact, options.stdin, options.shown, options.tty)

@@ -3,6 +3,7 @@
 `TurnKeywords` has every option of `TurnOptions`, in the forms that are handy to write; a test compares the two.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
@@ -42,7 +43,7 @@ class TurnKeywords(TypedDict, total=False):
     mcp: Sequence[Wanted] | None
     hooks: HookMode | None
     agent_flags: Sequence[str] | None
-    attachments: Sequence[Attachment | str]
+    attachments: Sequence[Attachment | str | os.PathLike[str]]
     schema: dict[str, Any] | None
     command: bool
     transport: TransportName | None
@@ -74,6 +75,8 @@ def options_from(keywords: Mapping[str, Any], base: TurnOptions | None = None) -
     for name in _LISTS:
         if given.get(name) is not None:
             given[name] = _listed(given[name])
+    if given.get("attachments") is not None:
+        given["attachments"] = tuple(os.fspath(a) if isinstance(a, os.PathLike) else a for a in given["attachments"])
     if given.get("env") is not None:
         given["env"] = dict(given["env"])
     if given.get("mcp") is not None:

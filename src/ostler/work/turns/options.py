@@ -13,6 +13,7 @@ from ostler.model import PRIORITIES, HookMode, Limits, Session, SystemMode, Turn
 from ostler.settings import Profile, Settings
 from ostler.work.known_agents import find_agent
 from ostler.work.turns.attachments import attachment
+from ostler.work.turns.checked_types import check_types
 from ostler.work.turns.mcp_servers import servers_of
 
 
@@ -39,6 +40,7 @@ def check_options(options: TurnDefaults, settings: Settings) -> None:
             raise OstlerError("bad_request", f"{name[:100]!r} cannot be the name of a variable")
         if not isinstance(value, str) or "\0" in value:
             raise OstlerError("bad_request", f"the variable {name} is not a text without NUL characters")
+    check_types(structs.replace(options, env=None))
     check_system(options.system)
     lowest, highest = PRIORITIES
     if options.priority is not None and not lowest <= options.priority <= highest:

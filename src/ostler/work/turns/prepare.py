@@ -486,6 +486,8 @@ def _own_environment(setup: Setup, agent: Agent) -> dict[str, str]:
 
 def check_prompt(prompt: str) -> None:
     """Raises bad_request for a prompt that no agent can be given."""
+    if not isinstance(prompt, str):
+        raise OstlerError("bad_request", f"the prompt is not a text but {type(prompt).__name__}")
     if not prompt.strip():
         raise OstlerError("bad_request", "the prompt is empty", 'Say what to do: ostler run claude "…"')
     if "\0" in prompt:
@@ -500,7 +502,7 @@ def check_folder(folder: str) -> str:
     """The absolute folder. Raises when it is missing, no folder, or cannot be read."""
     try:
         path = os.path.realpath(folder)
-    except ValueError as error:  # a NUL, or what is no Unicode
+    except (ValueError, TypeError) as error:  # a NUL, what is no Unicode, or no path at all
         raise OstlerError("bad_request", f"not a path: {folder!r}") from error
     if not os.path.exists(path):
         raise OstlerError("not_found", f"no such folder: {folder}")
