@@ -522,3 +522,12 @@ def test_git_that_fails_afterwards_is_a_notice(repo: Path, scratch: Path, tmp_pa
     Path(before.tree.git.index).write_bytes(b"garbage")
     done = diff.compare(before)
     assert (done.text, done.files, done.notice.startswith("git ls-files failed: ")) == ("", (), True)
+
+
+def test_ostlers_own_folder_is_never_looked_at(repo: Path) -> None:
+    state = repo / "sub/state"
+    (state / "scratch").mkdir(parents=True, mode=0o700)
+    before = diff.look(str(repo / "sub"), str(state / "scratch"), state=str(state), env={"PATH": PATH})
+    (state / "ostler.db").write_text("1")
+    (repo / "sub/mine").write_text("mine")
+    assert diff.compare(before).files == (FileChange(path="mine", change="add"),)

@@ -173,3 +173,17 @@ def test_repositories_within_the_folder(folder: Path) -> None:
     done = diff.compare(before)
     assert done.files == (FileChange(path="whole/f", change="update"),)
     assert done.notice == "1 repositories within the folder were not looked at"
+
+
+def test_ostlers_own_folder_is_never_looked_at(folder: Path) -> None:
+    """Each turn writes there: `state = "project"`, or a command in HOME, would name it as what changed."""
+    state = folder / "a [b]* !#" / "state"
+    state.mkdir(parents=True)
+    (state / "ostler.db").write_text("1")
+    scratch = state / "scratch"
+    scratch.mkdir(mode=0o700)
+    before = diff.look(str(folder), str(scratch), state=str(state), env={"PATH": PATH})
+    (state / "ostler.db").write_text("2")
+    (state / "new").write_text("new")
+    (folder / "a [b]* !#" / "mine").write_text("mine")
+    assert diff.compare(before).files == (FileChange(path="a [b]* !#/mine", change="add"),)

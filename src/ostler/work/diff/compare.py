@@ -37,17 +37,20 @@ def look(
     scratch: str,
     exclude: frozenset[str] = frozenset(),
     *,
+    state: str = "",
     env: Mapping[str, str] | None = None,
     bounds: Bounds | None = None,
 ) -> Before:
     """Remember the folder. `scratch` is an existing private folder that lives until `compare`.
 
-    `exclude` holds paths relative to the folder. Of `env` only PATH, HOME and XDG_CONFIG_HOME are used.
+    `exclude` holds paths relative to the folder, `state` is ostler's own folder, which is never looked at. Of `env`
+    only PATH, HOME and XDG_CONFIG_HOME are used.
     """
     bounds, kept = bounds or Bounds(), ""
     try:
         kept = tempfile.mkdtemp(prefix="diff-", dir=scratch)
-        tree = git_tree.look(os.path.realpath(folder), kept, exclude, git_environment(env or {}), bounds)
+        git_env, state = git_environment(env or {}), state and os.path.realpath(state)
+        tree = git_tree.look(os.path.realpath(folder), kept, exclude, git_env, bounds, state)
         return Before(bounds=bounds, kept=kept, tree=tree)
     except (Skipped, GitFailed) as failure:
         return Before(bounds=bounds, kept=kept, notice=str(failure))

@@ -8,6 +8,7 @@ hooks, monitors and text converters cannot run. Plumbing only: `git add` and `gi
 
 import logging
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -54,7 +55,9 @@ class WorkTree(Struct, frozen=True, kw_only=True):
     alone: bool = False  # in no repository: no .gitignore or .gitattributes counts, and the bounds are tighter
 
 
-def look(folder: str, scratch: str, exclude: frozenset[str], env: dict[str, str], bounds: Bounds) -> WorkTree:
+def look(
+    folder: str, scratch: str, exclude: frozenset[str], env: dict[str, str], bounds: Bounds, state: str = ""
+) -> WorkTree:
     """The folder as part of its repository; by itself where there is none, or none that can tell what changed.
 
     Raises GitFailed when git is missing or fails, Skipped beyond the bounds.
@@ -62,11 +65,13 @@ def look(folder: str, scratch: str, exclude: frozenset[str], env: dict[str, str]
     try:
         deadline = Deadline(bounds.git_seconds)
         if (tree := in_repository(folder, scratch, exclude, env, deadline)) is not None:
+            leave_out(tree.git, state)
             return remembered(tree, deadline, bounds, [bounds.nested])
     except GitFailed as error:  # a broken repository; without git, the next try fails as well
         _log.debug("%s is compared without its repository: %s", folder, error)
     git = private_git(scratch, folder, env)
     write(os.path.join(git.folder, "info/exclude"), NOT_LOOKED_AT)
+    leave_out(git, state)
     write(os.path.join(git.folder, "info/attributes"), NO_ATTRIBUTES)
     tree = WorkTree(top=folder, scope="", shown="", git=git, exclude=exclude, large={}, nested={}, alone=True)
     return remembered(tree, Deadline(bounds.plain_seconds), bounds, [bounds.nested])
@@ -92,6 +97,14 @@ def in_repository(
         return None  # it would never show a change
     exclude = frozenset(os.path.join(scope, name) for name in exclude)
     return WorkTree(top=top, scope=scope, shown="", git=git, exclude=exclude, large={}, nested={})
+
+
+def leave_out(git: Git, state: str) -> None:
+    """ostler's own folder, where it lies in the work tree: each turn changes it, and no agent does."""
+    inside = os.path.relpath(state, git.top) if state else "."
+    if inside != "." and not inside.startswith("../") and "\n" not in inside:
+        with open(os.path.join(git.folder, "info/exclude"), "ab") as file:
+            file.write(b"\n/" + os.fsencode(re.sub(r"([\\*?\[\]!# ])", r"\\\1", inside)) + b"/\n")
 
 
 # -- looking ----------------------------------------------------------------------------------------

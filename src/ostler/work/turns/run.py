@@ -211,7 +211,7 @@ class TurnRun:
         from ostler.work.diff.compare import keep, look
 
         exclude = frozenset(self.first.launch.folder_files)
-        before = look(self.turn.folder, str(scratch), exclude, env=self.setup.environ)
+        before = look(self.turn.folder, str(scratch), exclude, state=self.setup.settings.home, env=self.setup.environ)
         if self.first.transport == "tmux":  # another process may be the one that compares
             keep(before, str(scratch))
         return before
