@@ -1,12 +1,15 @@
 """Bad input on the command line: one clear line, the right exit code, nothing left behind."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import click
 import pytest
 
+from cli.conftest import Shell
 from ostler.cli.asking import environment_of, who_and_prompt
 from ostler.cli.exec import argv_of
 from ostler.errors import OstlerError
@@ -21,6 +24,10 @@ RUN_HELP = " See: ostler run --help"
         (("rnu",), "there is no command 'rnu'. Did you mean run? See: ostler --help"),
         (("fix",), "there is no command 'fix'. To run a turn: ostler run claude \"fix …\". See: ostler --help"),
         (("--nope",), "No such option '--nope'. See: ostler --help"),
+        (
+            ("run", "--acces", "x"),
+            "No such option '--acces'. (Did you mean one of: '--access', '--name'?)" + RUN_HELP,
+        ),
         (("run", "--fallbck", "x"), "No such option '--fallbck'. Did you mean '--fallback'?" + RUN_HELP),
         (
             ("run", "claude", "fix", "it"),
@@ -62,7 +69,7 @@ RUN_HELP = " See: ostler run --help"
         ),
         (
             ("run", "--timeout", "soon", "x"),
-            "Invalid value for '--timeout': 'soon' is no duration: write 90, 90s, 5m or 1h30m." + RUN_HELP,
+            "Invalid value for '--timeout': 'soon' is not a valid duration: write 90, 90s, 5m or 1h30m." + RUN_HELP,
         ),
         (("run", "--timeout", "0", "x"), "Invalid value for '--timeout': it must be more than 0." + RUN_HELP),
         (
@@ -245,3 +252,14 @@ def test_trust_refuses_a_broken_file(shell: Callable[..., object]) -> None:
     path = Path(shell.folder / "ostler.toml")
     path.write_text("x = 1")
     assert shell("trust", "-y").stderr.startswith(f"ostler: {path}:1: unknown setting x. ")
+
+
+def test_a_folder_that_is_gone_and_a_full_stdout_are_named(shell: Shell) -> None:
+    """Of neither has the error of the system a name."""
+    gone = ("sh", "-c", 'mkdir gone && cd gone && rmdir ../gone && exec "$@"', "sh", sys.executable, "-m", "ostler")
+    for args in (("sessions",), ("run", "script", "hi"), ("exec", "--", "true")):
+        done = subprocess.run([*gone, *args], cwd=shell.folder, env=shell.environ, capture_output=True, check=False)
+        assert done.stderr == b"ostler: the current folder no longer exists. Change to another one: cd\n"
+    with open("/dev/full", "wb") as full:
+        _, told = shell.start("sessions", stdout=full).communicate(timeout=60)
+    assert told == b"ostler: cannot write the output: No space left on device\n"

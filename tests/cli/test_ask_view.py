@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ostler.cli.ask_view import BRIEF, Said, choices, details, question, understood
+from ostler.cli.ask_view import BRIEF, Said, choices, details, not_understood, question, understood
 from ostler.model import Asked, AskOption
 
 KINDS = ("allow_once", "allow_always", "reject_once")
@@ -34,6 +34,12 @@ def test_words_and_their_first_letters(line: str, said: Said) -> None:
 )
 def test_anything_else_answers_nothing(line: str) -> None:
     assert understood(line, asked()) == Said("again")
+
+
+def test_what_answers_nothing_is_told_what_would() -> None:
+    assert not_understood("yes", asked()) == ["  “yes” is not an answer: type a, d, w or v"]
+    assert not_understood("w", asked(ONCE)) == ["  “w” is not an answer: type a, d or v"]
+    assert not_understood("  ", asked()) == []
 
 
 def test_what_is_not_offered_cannot_be_chosen() -> None:

@@ -48,3 +48,14 @@ def test_what_is_not_there_is_said(shell: Shell) -> None:
     refused = shell("export", "nobody")
     assert refused.returncode != 0 and "there is no session and no pipeline run 'nobody'" in refused.stderr
     assert "--endpoint and --content are for --format otel" in shell("export", "--content").stderr
+
+
+def test_a_collector_that_does_not_answer_is_one_line(shell: Shell) -> None:
+    """The exporter tries again and again, and would print each try."""
+    assert shell("run", "claude", "[[say:done]]", "--name", "k3", "-q").returncode == 0
+    address = "http://127.0.0.1:1/v1/traces"
+    refused = shell("export", "k3", "--format", "otel", "--endpoint", address, env={"OTEL_EXPORTER_OTLP_TIMEOUT": "1"})
+    assert refused.returncode == 1
+    assert refused.stderr.splitlines() == [
+        f"ostler: {address} did not take the spans. Check the address, and that it speaks OTLP/HTTP"
+    ]

@@ -67,7 +67,7 @@ def test_what_cannot_be_played(shell: Shell) -> None:
     for args, code, words in (
         (["nobody"], 2, "no terminal and no session is called 'nobody'"),
         (["gone.cast"], 2, "gone.cast does not exist"),
-        (["text.cast"], 2, "text.cast is no recording"),
+        (["text.cast"], 2, "text.cast is not a recording"),
         (["."], 2, "is not a file"),
         (["text.cast", "--speed", "0"], 2, "--speed must be more than 0"),
         (["text.cast", "--idle-limit", "-1"], 2, "--idle-limit must be more than 0"),

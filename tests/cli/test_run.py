@@ -400,6 +400,7 @@ def test_the_envelope_of_exec_has_the_end_of_both_streams(shell: Any) -> None:
     ran = shell("exec", "--json", "--", "echo err >&2; seq 10000; exit 2", env={"MY_API_KEY": SECRET})
     envelope = json.loads(ran.stdout)
     assert (ran.returncode, envelope["stderr"], len(envelope["stdout"])) == (2, "err\n", 16 * 1024)
+    assert envelope["evidence"] == ["exit code 2"]
     whole = Path(envelope["artifacts"]["stdout"]).read_text()
     assert whole.endswith(envelope["stdout"]) and whole == envelope["text"]
     turn = json.loads(shell("run", "script", "[[say:Hi]]", "--json").stdout)

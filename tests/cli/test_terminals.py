@@ -18,6 +18,7 @@ def test_live_ones_by_default_and_ended_ones_when_asked(shell: Shell) -> None:
     assert "output of a turn" in rows[0] and "100×30" in rows[0]
     assert "exit code 3" in rows[1] and "80×24" in rows[1]
     assert "echo hi" in rows[2] and "exit code 0" in rows[2]
+    assert [row.split()[1] for row in rows] == ["turned", "two", "one"]  # a session by its name
     assert json.loads(shell("terminals", "--json").stdout) == []
     (one,) = json.loads(shell("terminals", "one", "--all", "--json").stdout)
     assert (one["argv"], one["exit"], one["state"], one["name"]) == (["echo", "hi"], {"code": 0}, "ended", "echo")

@@ -91,8 +91,8 @@ def test_a_recording_that_was_cut_off_keeps_its_whole_lines(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("raw", "said"),
     [
-        (b"{}\n", "is no cassette"),
-        (b"", "is no cassette"),
+        (b"{}\n", "is not a cassette"),
+        (b"", "is not a cassette"),
         (b'{"ostler_cassette": 99}\n', "version 99"),
         (b'{"ostler_cassette": 1}\nnot json\n', "is damaged: not json"),
     ],

@@ -1,6 +1,7 @@
 """`ostler …`: the command line. Each command lives in a module that is imported when it is used."""
 
 import atexit
+import errno
 import os
 import sys
 from contextlib import suppress
@@ -173,7 +174,7 @@ def _guarded(args: list[str] | None) -> int:
     except click.ClickException as error:
         where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "ostler"
         message = error.format_message().rstrip(".")
-        return complain(f"{message}{'' if message.endswith('?') else '.'} See: {where} --help", error.exit_code)
+        return complain(f"{message}{'' if message.endswith(('?', '?)')) else '.'} See: {where} --help", error.exit_code)
     except Exception as error:
         if os.environ.get("OSTLER_DEBUG"):
             raise
@@ -184,8 +185,22 @@ def _explained(error: Exception) -> int:
     if isinstance(error, ostler.OstlerError):
         return complain(str(error), error.exit_code)
     if isinstance(error, OSError):
-        return complain(": ".join(filter(None, (error.strerror or str(error), str(error.filename or "")))), 1)
+        return complain(_os_problem(error), 1)
     return complain(f"{internal_error(error)}. OSTLER_DEBUG=1 shows where", 1)
+
+
+def _os_problem(error: OSError) -> str:
+    """What failed and on what; of the folder we are in and of our own streams an error has no name."""
+    what = error.strerror or str(error)
+    if error.filename:
+        return f"{what}: {error.filename}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return f"cannot write the output: {what}"
+    try:
+        os.getcwd()
+    except OSError:
+        return "the current folder no longer exists. Change to another one: cd"
+    return what
 
 
 def complain(message: str, code: int) -> int:

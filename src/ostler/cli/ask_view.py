@@ -11,7 +11,7 @@ from msgspec import json
 
 from ostler.cli.live import LiveView, ResultView, TurnDisplay
 from ostler.model import Answered, AnyEvent, Asked, Ended, Envelope
-from ostler.terminal.safe import safe
+from ostler.terminal.safe import one_line, safe
 from ostler.work.dialogs.asks import AskAnswer
 
 BRIEF = 20  # rows of a diff that are shown without `view`
@@ -50,6 +50,12 @@ def choices(asked: Asked) -> list[str]:
 def question(asked: Asked) -> str:
     names = {"allow": "[a]llow", "deny": "[d]eny", "always": "al[w]ays"}
     return "  " + "  ".join([*(names[name] for name in choices(asked)), "[v]iew"]) + " ? "
+
+
+def not_understood(line: str, asked: Asked) -> list[str]:
+    """Why nothing happened; Enter alone needs no words."""
+    keys = ", ".join({"allow": "a", "deny": "d", "always": "w"}[name] for name in choices(asked))
+    return [f"  “{one_line(line, 40)}” is not an answer: type {keys} or v"] if line.strip() else []
 
 
 def details(asked: Asked, whole: bool) -> list[str]:
@@ -130,7 +136,7 @@ class AskingView:
             return False
         said = understood(line, asked)
         if said.what == "again":
-            self._person.ask([], question(asked))
+            self._person.ask(not_understood(line, asked), question(asked))
         elif said.what == "view":
             self._person.ask(details(asked, whole=True), question(asked))
         else:

@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 _HINT = "ctrl-c interrupts"
 HELP = """\
-/model [NAME]              another model from the next prompt on; alone: those that there are
-/mode [NAME]               another mode of the agent, within the access; alone: those that there are
-/access read|write|full    another access: a new process goes on with the conversation
-/steer TEXT                tell the running turn more, where the agent can
-/commands                  what the agent itself takes after a /
-/help                      this
-Alt-Enter, or \\ Enter     a new line
+/model [NAME]              use another model from the next prompt on; without a name, list them
+/mode [NAME]               use another mode of the agent, within the access; without a name, list them
+/access read|write|full    change the access: a new process continues the conversation
+/steer TEXT                steer the running turn, if the agent supports that
+/commands                  list the agent's own slash commands
+/help                      show this
+Alt-Enter, or \\ Enter      start a new line
 /exit                      leave (also Ctrl-D, or Ctrl-C twice)
-//TEXT                     a prompt that begins with /"""
+//TEXT                     send a prompt that begins with /"""
 
 OWN = ("/access", "/commands", "/exit", "/help", "/mode", "/model", "/quit", "/steer")
 

@@ -41,14 +41,15 @@ def terminals(session: str | None, everything: bool, json: bool) -> None:
     """
     from ostler.cli.live import json_text
 
-    async def listed(o: "Ostler") -> "list[TerminalRow]":
-        return o.terminals.list(o.find(session).id if session else None, live=not everything)
+    async def listed(o: "Ostler") -> "tuple[list[TerminalRow], dict[str, str]]":
+        rows = o.terminals.list(o.find(session).id if session else None, live=not everything)
+        return rows, {row.id: row.name for row in o.sessions() if row.name}
 
-    rows = with_ostler(listed)
+    rows, names = with_ostler(listed)
     if json:
         click.echo(json_text(rows), nl=False)
     else:
-        _print_table(rows, everything)
+        _print_table(rows, names, everything)
 
 
 @click.command(short_help="End the program in a terminal, or send it a signal.")
@@ -76,18 +77,19 @@ def kill(terminal: str | None, signal: "SignalName | None") -> None:
     click.echo(f"ended {row.id}" if signal is None else f"sent {signal} to {row.id}")
 
 
-def _print_table(rows: "list[TerminalRow]", everything: bool) -> None:
+def _print_table(rows: "list[TerminalRow]", names: dict[str, str], everything: bool) -> None:
+    """`names`: of the sessions that have one, by id."""
     from ostler.render.lines import columns
 
     if not rows:
         click.echo("no terminals" if everything else "no live terminals (ended ones: ostler terminals --all)")
         return
     head = ("TERMINAL", "SESSION", "NAME", "STATE", "SIZE", "BEGAN", "COMMAND")
-    for line in columns([head, *map(_cells, rows)]):
+    for line in columns([head, *(_cells(row, names.get(row.session, row.session)) for row in rows)]):
         click.echo(line)
 
 
-def _cells(row: "TerminalRow") -> tuple[str, ...]:
+def _cells(row: "TerminalRow", session: str) -> tuple[str, ...]:
     import shlex
 
     from ostler.cli.attach import spoken_exit
@@ -97,7 +99,7 @@ def _cells(row: "TerminalRow") -> tuple[str, ...]:
     command = shlex.join(row.argv) if row.argv else "output of a turn"
     return (
         row.id,
-        row.session,
+        one_line(session, 24),
         one_line(row.name, 24),
         "live" if row.state == "live" else spoken_exit(row.exit),
         f"{row.cols}×{row.rows}",

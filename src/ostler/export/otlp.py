@@ -1,5 +1,6 @@
 """Sends spans to an OTLP receiver, by the official SDK and exporter: the extra `otel`."""
 
+import logging
 from collections.abc import Sequence
 
 from ostler.errors import OstlerError
@@ -32,6 +33,8 @@ def send(spans: Sequence[Span], endpoint: str | None, version: str) -> None:
         def generate_trace_id(self) -> int:
             return self.trace
 
+    # Else Python prints each try that failed on stderr; whoever logs gets them all the same.
+    logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
     ids, made = GivenIds(), InMemorySpanExporter()
     provider = TracerProvider(
         resource=Resource.create({"service.name": "ostler", "service.version": version}), id_generator=ids

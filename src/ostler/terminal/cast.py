@@ -185,7 +185,7 @@ def read_cast(path: str | Path) -> Cast:
         header = None
     if header is None or header.version != 2:
         version = found.get("version") if isinstance(found, dict) else None
-        wrong = f"has version {version}" if isinstance(version, int) and version != 2 else "is no recording"
+        wrong = f"has version {version}" if isinstance(version, int) and version != 2 else "is not a recording"
         raise OstlerError("bad_request", f"{path} {wrong}", "Recordings are files of asciicast version 2")
     return Cast(path, header)
 

@@ -142,7 +142,7 @@ def load(path: str | Path) -> Cassette:
     except OSError as error:
         raise _bad(f"cannot read the cassette {path}: {error.strerror}") from error
     if not is_cassette(raw):
-        raise _bad(f"{path} is no cassette")
+        raise _bad(f"{path} is not a cassette")
     lines = raw.split(b"\n")
     rows = [_row(line, path) for line in lines[:-1] if line]
     if rows[0][CASSETTE] != VERSION:

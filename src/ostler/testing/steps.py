@@ -266,7 +266,7 @@ class Play:
         if answer.startswith("allow"):
             self.steps(value.get("then", []), {})
         else:
-            self.record(type="denied", tool=tool, target=str(value.get("input") or ""), reason=reason)
+            self.record(type="denied", tool=tool, target=_about(value), reason=reason)
 
     def _tool(self, name: str, title: str, input: Any, **more: Any) -> str:
         self._tools += 1
@@ -375,3 +375,10 @@ def signal_number(name: str | int) -> int:
     if isinstance(name, int) or name.isdigit():
         return int(name)
     return signal.Signals["SIG" + name.upper().removeprefix("SIG")]
+
+
+def _about(ask: dict[str, Any]) -> str:
+    """What an ask is about, as an agent would name it: its title, else the first text of its input."""
+    input = ask.get("input")
+    given = input.values() if isinstance(input, dict) else (input,)
+    return str(ask.get("title") or next((item for item in given if isinstance(item, str)), ""))

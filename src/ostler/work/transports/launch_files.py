@@ -65,6 +65,7 @@ def _behind_wall(walled: "Walled", agent: str) -> list[str]:
         lent = lend(walled.shadow, walled.scratch)
     except OSError as error:
         remove_files((walled.scratch,))
-        hint = "Nothing was started. See `ostler doctor`, or set walls in your settings"
-        raise OstlerError("denied", f"cannot build the wall around {agent}: {error}", hint) from error
+        why = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        hint = f"Nothing was started. {agent} must be able to write there; see `ostler doctor`"
+        raise OstlerError("denied", f"cannot build the wall around {agent}: {why}", hint) from error
     return [*([lent] if lent else []), walled.scratch, *walled.fleeting]  # a login is brought back before its copy goes

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from ostler.agents import Agent
 from ostler.agents.adapter import State
+from ostler.agents.failures import spoken
 from ostler.agents.plain import TextReader
 from ostler.errors import OstlerError
 from ostler.model import AnyEvent, Exit, Host, Launch, Problem, Turn, Verdict
@@ -39,16 +40,12 @@ class CommandReader(TextReader):
         tails = {"stdout": self._tail[-TAIL:], "stderr": stderr_tail[-TAIL:]}
         if exit is not None and exit.ok:
             return structs.replace(self._verdict("done", None), **tails)
-        self.evidence.append(str(exit))
+        self.evidence.append("the command did not end" if exit is None else spoken(exit))
         return structs.replace(self._verdict("failed", self.no_result(exit, stderr_tail)), **tails)
 
     def no_result(self, exit: Exit | None, stderr_tail: str) -> Problem:
-        how = "did not end" if exit is None else f"ended with {_spoken(exit)}"
+        how = "did not end" if exit is None else f"ended with {spoken(exit)}"
         return Problem(kind="crashed", message=f"`{self.turn.prompt}` {how}")
-
-
-def _spoken(exit: Exit) -> str:
-    return f"exit code {exit.code}" if exit.signal is None else f"signal {exit.signal}"
 
 
 def _launch(turn: Turn, host: Host) -> Launch:
