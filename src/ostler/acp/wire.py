@@ -139,7 +139,7 @@ class AcpConnection:
         frame = decode(line)
         if not isinstance(frame, dict):
             if line.strip():
-                self._log(f"not a message: {line[:200]!r}")
+                self._log(f"not a message: {one_line(line[:200].decode(errors='replace'))}")
                 await self._send(_error(None, _not_a_message(frame, line)))
         elif not isinstance(method := frame.get("method"), str):
             if "method" in frame or not {"result", "error"} & frame.keys():

@@ -16,7 +16,7 @@ DETACH = "ctrl-]"
 
 
 @click.command(short_help="Attach to a terminal: see it, type into it.")
-@click.argument("terminal", required=False, metavar="TERMINAL|SESSION", shell_complete=complete_terminal)
+@click.argument("terminal", required=False, metavar="[TERMINAL|SESSION]", shell_complete=complete_terminal)
 @click.option("--view", is_flag=True, help="Only watch: nothing that is typed is sent.")
 @click.option("--no-take", is_flag=True, help="Type only while nobody else has the keyboard.")
 @click.option("--detach-keys", metavar="KEYS", default=DETACH, show_default=True, help="Keys that detach.")

@@ -29,7 +29,7 @@ def export(session: str | None, form: str, output: str | None, endpoint: str | N
     """Export SESSION, or a RUN of a pipeline. Without a name: the session used last in this folder.
 
     \b
-      ostler export k3 --format ndjson      # everything, a JSON object a line
+      ostler export k3 --format ndjson      # everything, one JSON object per line
       ostler export k3 --format asciicast   # what its terminal showed
       ostler export k3 --format atif        # a trajectory; of a run, one a line for each session
       ostler export k3 --format otel        # OpenTelemetry spans, posted to a collector

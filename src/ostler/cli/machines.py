@@ -24,7 +24,7 @@ def machines(join: str | None, json: bool, **changes: str | None) -> None:
     \b
       live          it answers
       draining      it answers, and no new sessions go to it
-      unreachable   it has not been heard of for ten seconds
+      unreachable   it has not been heard from for ten seconds
       gone          it was stopped, or has been silent for an hour
 
     \b

@@ -32,7 +32,7 @@ def mcp(access: "Access") -> None:
       args = ["mcp"]
     \b
       ostler run claude "have codex review src/" --mcp ostler --access full
-      ostler mcp --access full      # what an agent starts: it may hand on all that it may do
+      ostler mcp --access full      # delegated turns may have as much access as their caller
     """
     import asyncio
 

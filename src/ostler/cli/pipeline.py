@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ostler import clock
+
 if TYPE_CHECKING:
     from ostler.pipelines.model import NodeRow, Pipeline, RunRow
     from ostler.pipelines.runs import Runs
@@ -110,9 +112,11 @@ def fork(key: str, node: str, prompt: str | None, json: bool) -> int:
 def list_runs(limit: int, json: bool) -> None:
     """List runs, the newest first."""
     from ostler.cli.live import json_text
-    from ostler.render.lines import columns
+    from ostler.pipelines.runs import shown_state
+    from ostler.render.lines import columns, short_folder
 
     async def listed(o: "Ostler", runs: "Runs") -> "list[tuple[RunRow, int]]":
+        await runs.look_after()
         return [(row, len([n for n in runs.nodes(row.id).values() if n.ended_at])) for row in runs.list()[:limit]]
 
     rows = _with_runs(listed)
@@ -123,7 +127,11 @@ def list_runs(limit: int, json: bool) -> None:
         click.echo("no runs yet: ostler pipeline run review")
         return
     head = ("RUN", "PIPELINE", "STATE", "NODES", "FOLDER")
-    lines = [(r.id, r.pipeline.name, r.state, f"{done}/{len(r.pipeline.nodes)}", r.folder) for r, done in rows]
+    home = os.path.expanduser("~")
+    lines = [
+        (r.id, r.pipeline.name, shown_state(r), f"{done}/{len(r.pipeline.nodes)}", short_folder(r.folder, home))
+        for r, done in rows
+    ]
     for line in columns([head, *lines]):
         click.echo(line)
 
@@ -139,6 +147,7 @@ def show(key: str, whole: bool, json: bool) -> None:
     from ostler.terminal.safe import safe
 
     async def read(o: "Ostler", runs: "Runs") -> "tuple[RunRow, dict[str, NodeRow]]":
+        await runs.look_after()
         row = runs.find(key)
         return row, runs.nodes(row.id)
 
@@ -253,15 +262,20 @@ async def _to_the_end(prepare: "Callable[[Ostler, Runs], Awaitable[RunRow]]", js
     from ostler.cli.turns import opened, settings_for
     from ostler.pipelines.runner import PipelineRunner
     from ostler.pipelines.runs import Runs
+    from ostler.render.lines import short_folder
 
     async with opened(settings_for(None), "run") as o:
         row = await prepare(o, Runs(o.store))
         if not json:
-            click.echo(f"{row.pipeline.name} · {row.id} · {row.folder}")
-        with _shown(row, Runs(o.store).nodes(row.id), json) as told:
-            runner = PipelineRunner(o, row, told)
-            with _interrupts(runner):
-                row = await runner.run()
+            click.echo(f"{row.pipeline.name} · {row.id} · {short_folder(row.folder, os.path.expanduser('~'))}")
+        try:
+            with _shown(row, Runs(o.store).nodes(row.id), json) as told:
+                runner = PipelineRunner(o, row, told)
+                with _interrupts(runner):
+                    row = await runner.run()
+        except asyncio.CancelledError:  # Ctrl-C before the runner could take it: what it needs takes long to import
+            await Runs(o.store).change(row.id, state="cancelled", owner=None, ended_at=clock.now())
+            raise
         nodes = Runs(o.store).nodes(row.id)
         if json:
             click.echo(json_text({"run": row, "nodes": [nodes[n.name] for n in row.pipeline.nodes]}), nl=False)
@@ -320,10 +334,12 @@ def _print_node(row: "NodeRow") -> None:
 def _print_run(row: "RunRow", nodes: "dict[str, NodeRow]") -> None:
     from ostler.pipelines.model import NodeRow
     from ostler.pipelines.report import cost, mark, seconds
+    from ostler.pipelines.runs import shown_state
     from ostler.render.lines import columns
     from ostler.terminal.safe import one_line
 
-    click.echo(f"{row.pipeline.name} · {row.id} · {row.state}{f' · {one_line(row.error, 200)}' if row.error else ''}")
+    state = shown_state(row)
+    click.echo(f"{row.pipeline.name} · {row.id} · {state}{f' · {one_line(row.error, 200)}' if row.error else ''}")
     lines = [("NODE", "BY", "STATE", "SECONDS", "COST", "SESSION", "WHAT")]
     for node in row.pipeline.nodes:
         each = nodes.get(node.name, NodeRow(run=row.id, node=node.name))
@@ -334,6 +350,8 @@ def _print_run(row: "RunRow", nodes: "dict[str, NodeRow]") -> None:
         lines.append((node.name, by, f"{mark(each.state)} {each.state}", seconds(each), cost(each), session, what))
     for line in columns(lines):
         click.echo(line)
+    if state == "interrupted":
+        click.echo(f"go on: ostler pipeline resume {row.id}")
 
 
 @pipeline.command("schedules", short_help="List the schedules that ostler up runs.")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Play the recording of a terminal.")
-@click.argument("recording", required=False, metavar="TERMINAL|SESSION|FILE", shell_complete=complete_recorded)
+@click.argument("recording", required=False, metavar="[TERMINAL|SESSION|FILE]", shell_complete=complete_recorded)
 @click.option("--speed", type=float, default=1.0, metavar="N", help="Play N times as fast.")
 @click.option("--idle-limit", type=float, metavar="SECONDS", help="Shorten pauses to this.")
 def play(recording: str | None, speed: float, idle_limit: float | None) -> int:

@@ -1,5 +1,6 @@
 """`ostler queue`: who runs, who waits, and why."""
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +17,7 @@ def queue(account: str | None, json: bool) -> None:
     """List the turns that run on this machine and those that wait, in the order in which they start.
 
     Turns of all ostler processes share the limits of the setting `pool`. An account whose quota is used up
-    is parked until its agent said that it is back.
+    is parked until the time at which its agent said it would be back.
 
     \b
       ostler queue
@@ -56,6 +57,7 @@ def _print(view: "QueueView") -> None:
 
 
 def _row(turn: Any) -> tuple[str, ...]:
+    from ostler.render.lines import short_folder
     from ostler.terminal.safe import one_line
 
     place = str(turn.position) if turn.position else "next"
@@ -68,5 +70,5 @@ def _row(turn: Any) -> tuple[str, ...]:
         priority,
         waited,
         turn.reason,
-        one_line(turn.folder),
+        one_line(short_folder(turn.folder, os.path.expanduser("~"))),
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Wait until a session or a terminal has finished.")
-@click.argument("key", required=False, metavar="SESSION|TERMINAL", shell_complete=complete_terminal)
+@click.argument("key", required=False, metavar="[SESSION|TERMINAL]", shell_complete=complete_terminal)
 @click.option("--timeout", callback=duration, metavar="TIME", help="Wait no longer than this: 90, 5m, 1h.")
 @click.option("--json", is_flag=True, help="Print the envelope of the last turn, or the terminal, as JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import structs
@@ -20,6 +20,14 @@ from ostler.work.owner import alive
 _run = msgspec.json.Decoder(RunRow).decode
 _node = msgspec.json.Decoder(NodeRow).decode
 _encode = msgspec.json.Encoder().encode
+
+
+ShownState = Literal["running", "cancelling", "interrupted", "done", "failed", "cancelled"]
+
+
+def shown_state(run: RunRow) -> ShownState:
+    """`interrupted`: the process that ran it has died (see `look_after`), and it can be resumed."""
+    return "interrupted" if run.state == "running" and run.owner is None else run.state
 
 
 class Runs:

@@ -267,7 +267,7 @@ def check_answers(machine: SeenMachine) -> None:
         hint = "It goes on when that is back (ostler up --join, there); begin anew elsewhere: ostler run --on any"
         raise MachineAway("not_found", machine, f"it is on machine {machine.name}, which is gone", hint)
     if not machine.answers:
-        raise unreachable(machine, "it has not been heard of for some time")
+        raise unreachable(machine, "it has not been heard from for some time")
 
 
 # -- bodies -------------------------------------------------------------------------------------------

@@ -8,11 +8,11 @@ import msgspec
 from msgspec import Struct, structs
 
 from ostler.pipelines.model import Input, Mode, Node, NodeResult, NodeRow, NodeState, Pipeline, RunRow
+from ostler.pipelines.runs import ShownState, shown_state
 from ostler.server.open_asks import first_line
 from ostler.store.watch import StoreWatch
 
 NodeKind = Literal["agent", "command", "gate"]
-ShownState = Literal["running", "cancelling", "interrupted", "done", "failed", "cancelled"]
 
 _OVER = ("done", "failed", "cancelled")
 _LONG = 200_000  # characters of a text or diff
@@ -153,7 +153,7 @@ def run_view(run: RunRow, nodes: Mapping[str, NodeRow], turns: Mapping[str, str]
         description=run.pipeline.description,
         folder=run.folder,
         mode=run.pipeline.mode,
-        state="interrupted" if run.state == "running" and run.owner is None else run.state,
+        state=shown_state(run),
         created_at=run.created_at,
         ended_at=run.ended_at,
         error=run.error,

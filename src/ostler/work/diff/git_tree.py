@@ -102,7 +102,7 @@ def in_repository(
 def leave_out(git: Git, state: str) -> None:
     """ostler's own folder, where it lies in the work tree: each turn changes it, and no agent does."""
     inside = os.path.relpath(state, git.top) if state else "."
-    if inside != "." and not inside.startswith("../") and "\n" not in inside:
+    if inside not in (".", "..") and not inside.startswith("../") and "\n" not in inside:
         with open(os.path.join(git.folder, "info/exclude"), "ab") as file:
             file.write(b"\n/" + os.fsencode(re.sub(r"([\\*?\[\]!# ])", r"\\\1", inside)) + b"/\n")
 

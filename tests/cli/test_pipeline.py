@@ -1,0 +1,29 @@
+"""`ostler pipeline`: what it says of runs that were ended before their time."""
+
+import signal
+
+import pytest
+
+from cli.conftest import Shell
+
+FLOW = '[nodes.one]\nagent = "claude"\nprompt = "[[wait:60]]"\n'
+
+
+@pytest.mark.parametrize(
+    ("sent", "state", "hint"),
+    [(signal.SIGINT, "cancelled", ""), (signal.SIGKILL, "interrupted", "go on: ostler pipeline resume ")],
+)
+def test_a_run_that_is_ended_while_it_starts(shell: Shell, sent: signal.Signals, state: str, hint: str) -> None:
+    """What runs it takes long to import: Ctrl-C in that time left a run that was called running for ever."""
+    (shell.folder / "flow.toml").write_text(FLOW)
+    going = shell.start("pipeline", "run", "flow.toml")
+    assert going.stdout
+    run = going.stdout.readline().decode().split(" · ")[1]
+    going.send_signal(sent)
+    going.communicate()
+    assert going.returncode == (130 if sent is signal.SIGINT else -sent)
+    _, row = shell("pipeline", "list").stdout.splitlines()
+    assert row.split() == [run, "flow", state, "0/1", str(shell.folder)]
+    shown = shell("pipeline", "show", run).stdout
+    assert shown.startswith(f"flow · {run} · {state}\n")
+    assert shown.endswith(f"{hint}{run}\n") if hint else "resume" not in shown
