@@ -1,4 +1,4 @@
-"""Parts of the page that are fetched when they are needed, on a phone that had no connection just then."""
+"""Phones and laptops: what must fit, and what comes late because a phone had no connection just then."""
 
 from collections.abc import Callable
 
@@ -39,3 +39,17 @@ def test_the_form_of_a_new_turn_fits_a_phone(visit: Visit) -> None:
     right = "one => one.getBoundingClientRect().right"
     form = page.locator("form.first").evaluate(right)
     assert all(page.locator(".first .choice .seg").nth(n).evaluate(right) <= form for n in range(2))
+
+
+def test_the_folder_of_a_session_is_readable_beside_a_long_model(visit: Visit) -> None:
+    """On a laptop the header has no room for everything: the name of the model gives way first."""
+    reader = visit(alone=True, viewport={"width": 1280, "height": 800})
+    (folder := reader.server.home / "shop").mkdir()
+    body = {"agent": "claude", "folder": str(folder), "model": "claude-sonnet-4-5-20250929", "name": "delivery"}
+    id = reader.call("POST", "/api/sessions", body)["id"]
+    page = reader.page
+    page.goto(f"{reader.server.url}/#/s/{id}")
+    expect(page.locator(".row-2 .where")).to_be_visible()
+    shown = page.locator(".row-2 .where .tail")
+    expect(shown).to_have_text("~/shop")
+    assert shown.evaluate("one => one.scrollWidth <= one.clientWidth"), shown.bounding_box()
