@@ -64,7 +64,7 @@ class Replayed:
 
     def __init__(self, size: Sequence[int]) -> None:
         self._rows, self._faint = [""] * size[1], [""] * size[1]
-        self.signals = Signals()
+        self.signals = Signals(silent=True)
 
     @property
     def screen(self) -> TuiScreen:
@@ -81,6 +81,7 @@ class Replayed:
             self.signals = structs.replace(self.signals, state=word)
         self.signals = structs.replace(
             self.signals,
+            silent=self.signals.silent and "state" not in line and "title" not in line,
             title=line.get("title", self.signals.title),
             exited=line.get("exited", self.signals.exited),
         )

@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 
+from ostler.agents import AGENTS as KNOWN
+from ostler.agents.tui import TuiScreen
 from ostler.errors import OstlerError
 from ostler.model import Answered, AnyEvent, Asked, Envelope, Hook, Notice, ToolEnded, ToolStarted, TransportName
 from ostler.work import LiveSession, Ostler
 from ostler.work.dialogs.asks import AskAnswer
+from ostler.work.tuis.delivery import QUIET, STEADY
 from real.yard import Yard
 from waiting import until
 
@@ -182,6 +185,28 @@ async def test_an_error_of_the_model_is_the_turns(visible: Yard) -> None:
         envelope, _ = await run(live, "[[error:400]]")
         assert envelope.error is not None and envelope.outcome == "failed", envelope
         assert envelope.error.kind == "bad_request"
+
+
+@pytest.mark.parametrize("agent", ["codex"])
+async def test_a_prompt_waits_for_a_first_run_screen_that_comes_late(visible: Yard) -> None:
+    """It draws a box and asks about the folder only then, on a busy machine seconds later: as it is held up here."""
+    async with visible.ostler() as o:
+        live = await visible.session(o)
+        turn = asyncio.create_task(run(live, "[[say:Read.]]"))
+        [terminal] = await until(lambda: [t for t in o.terminals.list(live.id, live=True) if t.pid])
+        assert terminal.pid is not None
+        await until(lambda: _draws_box(o, terminal.id))
+        os.killpg(terminal.pid, signal.SIGSTOP)
+        await asyncio.sleep(QUIET + 2 * STEADY)  # after which a box counts as ready where no state is told
+        os.killpg(terminal.pid, signal.SIGCONT)
+        envelope, events = await turn
+        assert (envelope.outcome, envelope.text) == ("done", "Read."), envelope
+        assert of(events, "settled")[0].endswith("Open restricted")
+
+
+async def _draws_box(o: Ostler, terminal: str) -> bool:
+    face, seen = KNOWN["codex"].tui, await o.terminals.snapshot(terminal)
+    return face is not None and face.box(TuiScreen(seen.text, seen.styled)) == ""
 
 
 async def answered(o: Ostler, live: LiveSession, prompt: str) -> None:

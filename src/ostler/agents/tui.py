@@ -30,11 +30,15 @@ class TuiScreen(Struct, frozen=True):
 
 
 class Signals(Struct, frozen=True, kw_only=True):
-    """What the program said of itself last. `state` is that of OSC 7501: idle, working, blocked, done."""
+    """What the program said of itself last. `state` is that of OSC 7501: idle, working, blocked, done.
+
+    `silent`: it was watched from its start, and has said nothing yet.
+    """
 
     title: str = ""
     state: str = ""
     exited: bool = False
+    silent: bool = False
 
 
 class DialogOption(Struct, frozen=True, kw_only=True):
@@ -115,6 +119,7 @@ class TuiFace(Struct, frozen=True, kw_only=True):
     prompt: Callable[[Turn], str] = lambda turn: turn.prompt  # what is pasted
     transcripts: Callable[[Turn], Sequence[str]] = lambda turn: ()  # globs under HOME of the conversation's file
     states: bool = False  # it tells its state by OSC 7501, first when it is ready
+    announces: bool = False  # it says something of itself as soon as it is ready, and not before, in every terminal
     pasted: str = r"\[Pasted text"  # how the box shows a long paste
     paste_most: int = 0  # characters that it takes for text in one paste; 0: any number
     interrupt: Keys = ("Escape",)  # stops a turn
@@ -136,6 +141,8 @@ class TuiFace(Struct, frozen=True, kw_only=True):
             return "busy"
         if self.title_status(signals.title) in ("busy", "asking"):
             return self.title_status(signals.title) or "busy"
+        if self.announces and signals.silent:
+            return "starting"  # whatever box it has drawn is not the one that takes prompts
         return "starting" if self.box(screen) is None else "ready"
 
     def holds(self, screen: TuiScreen, text: str) -> bool:

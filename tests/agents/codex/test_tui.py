@@ -61,6 +61,15 @@ def test_the_screen(rows: tuple[str, ...], status: str, text: str | None) -> Non
     assert FACE.question(screen) == question(screen) and FACE.answer_ends(screen) == answer_ends(screen)
 
 
+def test_a_box_is_ready_once_codex_has_said_something_of_itself() -> None:
+    """While it starts it draws a box that takes keys, and its first-run screens over that, however much later."""
+    assert FACE is not None
+    screen = TuiScreen(READY)
+    assert FACE.status(screen, Signals(silent=True)) == "starting"
+    assert FACE.status(TuiScreen(TRUST), Signals(silent=True)) == "asking"
+    assert FACE.status(screen, Signals(state="idle")) == FACE.status(screen, Signals(title="project")) == "ready"
+
+
 def test_what_is_faint_in_the_box_is_no_text() -> None:
     rows = (*READY[:3], "› Explain this codebase", "", "  gpt-5.5")
     styled = (*READY[:3], "› \x1b[2mExplain this codebase\x1b[0m", "", "  gpt-5.5")

@@ -82,7 +82,9 @@ class PaneTui(LiveTui):
         """The program that runs in a pane already. Raises where it is gone."""
         start = PaneTakeover(servers=resources.servers, notes=resources.notes, note=note).start
         program = await resources.terminals.open_pane(note.session, pane_options(attempt, note, start))
-        return cls(attempt, program, note.placed, resources)
+        tui = cls(attempt, program, note.placed, resources)
+        tui._watch.join_late()
+        return tui
 
     async def run_turn(self, attempt: Attempt, context: TurnContext) -> Carried:
         if self._hook_file is not None:  # another process may have used the pane meanwhile

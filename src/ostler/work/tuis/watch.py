@@ -25,7 +25,7 @@ class Watch:
 
     def __init__(self, live: LiveTerminal, face: TuiFace) -> None:
         self.screen = TuiScreen()
-        self.signals = Signals()
+        self.signals = Signals(silent=True)
         self.modes = Modes()
         self.changed_at = clock.monotonic()
         self.blocked = 0  # how often it said so, after something else
@@ -56,6 +56,10 @@ class Watch:
         """One that is not seen on the screen."""
         self.unread.append((source, says, clock.monotonic()))
         self._news.set()
+
+    def join_late(self) -> None:
+        """The program ran before it was watched: whatever it said of itself was not heard."""
+        self.signals = structs.replace(self.signals, silent=False)
 
     def forget_state(self) -> None:
         """A turn is over: a state that was left standing says nothing of the next one."""
@@ -95,7 +99,7 @@ class Watch:
         for state in facts.states:
             word = state.partition(":")[0].removeprefix("state=")
             self.blocked += word == "blocked" and self.signals.state != "blocked"
-            self.signals = structs.replace(self.signals, state=word)
+            self.signals = structs.replace(self.signals, state=word, silent=False)
             if says := state_says(state):
                 self.unread.append(("OSC 7501", says, clock.monotonic()))
         if facts.title is not None:
@@ -103,6 +107,6 @@ class Watch:
 
     def _apply_title(self, title: str) -> None:
         if title != self.signals.title:
-            self.signals = structs.replace(self.signals, title=title)
+            self.signals = structs.replace(self.signals, title=title, silent=False)
             if says := status_says(self._face.title_status(title)):
                 self.unread.append(("title", says, clock.monotonic()))
