@@ -145,6 +145,44 @@ async def test_write_has_a_shell_and_the_conversation_goes_on_inside_and_outside
     assert os.listdir(o.store.folder / "tmp") == []
 
 
+def with_broken_sandbox(yard: Yard) -> Path:
+    """A machine that has bwrap and socat, and lets nobody make a user namespace; where bwrap notes its starts."""
+    programs, started = yard.home.parent / "bin", yard.home.parent / "bwrap-started"
+    programs.mkdir()
+    (programs / "bwrap").write_text(
+        f"#!/bin/sh\necho x >> {started}\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n"
+    )
+    (programs / "bwrap").chmod(0o755)
+    (programs / "socat").symlink_to("/bin/true")
+    yard.env["PATH"] = f"{programs}:{yard.env['PATH']}"
+    return started
+
+
+@pytest.mark.parametrize("transport", ["pipe", "dialog"])
+@pytest.mark.parametrize("agent", ["claude"])
+async def test_a_wall_takes_over_where_its_own_sandbox_does_not_work(yard: Yard, transport: Any) -> None:
+    started, outside = with_broken_sandbox(yard), yard.home / "outside.txt"
+    async with yard.ostler() as o:
+        live = await yard.session(o, access="write")
+        prompt = f"[[shell:echo in > inside.txt; echo out > {outside}]]"
+        envelope, events = await talk(o, live, prompt, transport=transport)
+        assert envelope.ok, (envelope, events)
+        assert (yard.folder / "inside.txt").exists() and not outside.exists(), events
+        (doctor,) = await o.doctor(["claude"])
+        assert (doctor.kept["write"].by, doctor.sandbox) == ("wall", "broken"), doctor
+    assert started.exists()
+
+
+@pytest.mark.parametrize("agent", ["claude"])
+async def test_without_walls_a_sandbox_that_does_not_work_leaves_it_without_a_shell(yard: Yard) -> None:
+    with_broken_sandbox(yard)
+    async with yard.ostler(OSTLER_WALLS="off") as o:
+        live = await yard.session(o, access="write")
+        _, events = await talk(o, live, "[[shell:echo in > inside.txt]]")
+    assert not (yard.folder / "inside.txt").exists()
+    assert any("bwrap" in e.text for e in events if isinstance(e, Notice)), events
+
+
 def claude_login(yard: Yard, ends_in: float) -> Path:
     """A login of a subscription, as claude keeps it."""
     yard.env.pop("ANTHROPIC_API_KEY")
