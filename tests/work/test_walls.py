@@ -299,21 +299,21 @@ def test_at_the_command_line(walled: Stable) -> None:
     assert not os.path.exists(walled.folder / "made")
 
 
-async def test_what_a_launcher_starts_has_no_wall(walled: Stable, kernel: Any) -> None:
-    """It runs programs from a cache that it has to write."""
+async def test_what_an_unknown_launcher_starts_has_no_wall(walled: Stable, kernel: Any) -> None:
+    """It runs programs from a cache that it has to write; what npx and uvx start is found without them."""
     kernel(7)
     config = walled.home / ".config" / "ostler" / "config.toml"
     config.parent.mkdir(parents=True)
     config.write_text(
-        '[acp]\nmine = ["npx", "-y", "x"]\nother = ["/bin/other"]\n[agents.tool]\ncommand = ["uvx", "y"]\n'
+        '[acp]\nmine = ["bunx", "x"]\nother = ["npx", "-y", "x"]\n[agents.tool]\ncommand = ["npx", "-c", "y"]\n'
     )
     async with walled.ostler() as o:
         setup = o.setup_in(str(walled.folder))
         why = {n: walls.why_no_wall(setup.settings, setup.agents[n], "write", ()) for n in ("mine", "other", "tool")}
         by = walls.kept(setup.settings, setup.agents["mine"], "write", ())
     assert why == {
-        "mine": "npx runs programs from a cache that it has to write: install mine, and name it itself",
-        "tool": "uvx runs programs from a cache that it has to write: install tool, and name it itself",
+        "mine": "bunx runs programs from a cache that it has to write: install mine, and name it itself",
+        "tool": "npx runs programs from a cache that it has to write: install tool, and name it itself",
         "other": "",
     }
     assert by == Enforcement(by="denied", why=why["mine"])

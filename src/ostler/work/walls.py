@@ -101,19 +101,21 @@ def why_no_wall(settings: Settings, agent: Agent, access: Access, programs: Coll
         return f"{agent.name} has a sandbox of its own"
     if agent.state is None:
         return f"{agent.name} has not been tried behind one"
-    if launcher := _launcher(settings, agent):
+    if launcher := _unknown_launcher(settings, agent):
         return f"{launcher} runs programs from a cache that it has to write: install {agent.name}, and name it itself"
     if agent.name in settings.loose and not agent.state.is_known and settings.walls != "required":
         return f"{agent.name} is in `loose` of your settings"
     return why_no_walls()
 
 
-def _launcher(settings: Settings, agent: Agent) -> str:
-    """What the settings start it with, if that starts whatever it has in a cache."""
+def _unknown_launcher(settings: Settings, agent: Agent) -> str:
+    """What the settings start it with, if that starts whatever it has in a cache, and nobody can tell what that is."""
+    from ostler.work.launchers import launcher_call
+
     plain = settings.agents.get(agent.name)
     by = settings.commands.get(agent.name) or settings.acp.get(agent.name) or (plain.command if plain else ())
     name = os.path.basename(by[0]) if by else ""
-    return name if name in LAUNCHERS else ""
+    return name if name in LAUNCHERS and launcher_call(by) is None else ""
 
 
 def kept(settings: Settings, agent: Agent, access: Access, programs: Collection[str]) -> Enforcement:

@@ -114,7 +114,10 @@ async def prepare(setup: Setup, turn: Turn) -> Attempt:
     confirm(effective, host, launch.argv[1:])
     unwalled = _without_wall(setup, turn, server, walled)
     notices = (*_left_out(turn, config), *cut, *_without_hooks(turn, host), *unwalled, *launch.notices)
-    launch = structs.replace(launch, argv=(*prefix, *launch.argv[1:]), notices=notices)
+    argv = (*prefix, *launch.argv[1:])
+    if walled is not None:
+        argv = await _without_launcher(setup, turn, server, argv)
+    launch = structs.replace(launch, argv=argv, notices=notices)
     recorded, env = _records_of(setup, server), _environment(setup, turn, server, launch, walled)
     env |= hook_environment(turn, host.callback)
     return Attempt(
@@ -213,6 +216,15 @@ def _walled(setup: Setup, turn: Turn, agent: Agent) -> "Walled | None":
         programs=programs_of(setup, agent, turn.access),
         session=None if turn.fork else turn.agent_session,
     )
+
+
+async def _without_launcher(setup: Setup, turn: Turn, agent: Agent, argv: tuple[str, ...]) -> tuple[str, ...]:
+    """What `npx` or `uvx` would start, which cannot work behind a wall themselves. Raises missing."""
+    from ostler.work.launchers import launcher_call, started_itself
+
+    if launcher_call(argv) is None:
+        return argv
+    return await started_itself(argv, _outside(setup, turn, agent), setup.probes or NotesCache(setup.store))
 
 
 def _without_wall(setup: Setup, turn: Turn, agent: Agent, walled: "Walled | None") -> tuple[str, ...]:
