@@ -1,5 +1,7 @@
 """Dialogs on a screen as asks: what is known of them, and what an access lets people say."""
 
+from msgspec import structs
+
 from ostler.agents import AGENTS
 from ostler.agents.tui import DialogOption, Question, Signals, TranscriptReader, TuiScreen
 from ostler.model import Asked, AskOption, ToolStarted, Turn
@@ -29,11 +31,14 @@ def test_what_the_records_say_is_exact() -> None:
 
 
 def test_a_screen_alone_gives_no_input_and_keeps_an_access() -> None:
-    """Nobody can tell from a screen whether an edit leaves the folder: under `write` it can only be refused."""
+    """Nobody can tell from a screen whether an edit leaves the folder: without a wall it can only be refused."""
     full = asked_of(QUESTION, reader(), "full", "tui-1", begun=True)
     assert (full.input, full.options, full.tool) == (None, OFFERED, "Bash")
     kept = asked_of(QUESTION, reader(), "write", "tui-1", begun=True)
     assert kept.options == (AskOption(id="1", name="No", kind="reject_once"),)
+    for access, options in (("write", OFFERED), ("read", kept.options)):  # behind a wall it cannot leave the folder
+        walled = TranscriptReader(structs.replace(TURN, walled=True))
+        assert asked_of(QUESTION, walled, access, "tui-1", begun=True).options == options
 
 
 def test_a_first_run_screen_is_not_about_a_tool() -> None:

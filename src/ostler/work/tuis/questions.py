@@ -47,11 +47,12 @@ def _offers(question: Question) -> list[tuple[str, str | None]]:
 def asked_of(question: Question, reader: TranscriptReader, access: Access, id: str, begun: bool) -> Asked:
     """The ask. What the records tell is exact; what a screen shows may be cut, so no rule is matched with it.
 
-    Where nothing exact is known, an access that is not full can only be kept by refusing.
+    Where nothing exact is known, an access that is not full can only be kept by refusing, unless a wall keeps it.
     """
     about = reader.asked_about(question) if begun else None
     options = [option for option in question.options if option.kind is not None]
-    if about is None and begun and access != "full":
+    kept = access == "full" or (access == "write" and reader.turn.walled)
+    if about is None and begun and not kept:
         options = [option for option in options if option.kind and option.kind.startswith("reject")]
     offered = tuple(AskOption(id=str(n), name=o.name, kind=o.kind) for n, o in enumerate(options, 1) if o.kind)
     if about is not None:
