@@ -90,6 +90,20 @@ async def test_a_turn_goes_on_when_ostler_is_killed_and_ends_right(visible: Yard
     assert panes(state(visible)) == []
 
 
+@pytest.mark.parametrize("agent", ["codex"])
+async def test_the_next_ostler_uses_the_pane_although_it_did_not_hear_that_it_is_ready(visible: Yard) -> None:
+    async with visible.ostler() as o:
+        live = await visible.session(o)
+        assert (await run(live, "[[say:One.]]", "tmux"))[0].text == "One."
+        before = o.panes.notes.get(live.id)
+    async with visible.ostler() as o:
+        live = await o.session(session=live.id)
+        assert (await run(live, "[[say:Two.]]", "tmux"))[0].text == "Two."
+        after = o.panes.notes.get(live.id)
+        assert before is not None and after is not None and after.pid == before.pid
+        await o.close_session(live.id)
+
+
 def _has_submitted(yard: Yard) -> bool:
     with Store.open(state(yard)) as store:
         return any("submitted" in of(store.events(session.id), "receipt") for session in store.sessions())
