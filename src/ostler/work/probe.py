@@ -24,7 +24,7 @@ from ostler.settings import Settings
 from ostler.work.transports.choose import transports_of
 from ostler.work.turns.environment import child_environment, withheld
 
-SECONDS = 20.0
+SECONDS = 60.0  # gemini took more than 20 on a busy machine
 MAX_OUTPUT = 1024 * 1024
 _ANSI = r"\x1b\[[0-9;?]*[ -/]*[@-~]"
 _VERSION = r"\d+\.\d+[\w.+-]*"
