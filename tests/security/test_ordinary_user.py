@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -24,11 +24,6 @@ CORE = (
     "work/test_walls.py::test_the_doctor_builds_one",
 )
 AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--no-new-privs")
-# An interpreter that lies in root's own home is nobody else's: for these processes alone, that home has nothing but it.
-REACHABLE = """
-mkdir {home}/python && mount --bind {python} {home}/python && mount -t tmpfs -o mode=755 none {closed} &&
-mkdir -p {python} && mount --bind {home}/python {python} && exec "$@"
-"""
 
 
 @pytest.fixture
@@ -40,24 +35,43 @@ def home() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def reaching_python(home: Path) -> list[str]:
-    """What has to stand before a command, so that another user can start our interpreter in it."""
-    python = Path(sys.base_prefix)
-    closed = [folder for folder in reversed(python.parents) if not folder.stat().st_mode & 0o001]
-    if not closed:
+def reaching(home: Path, *folders: Path) -> list[str]:
+    """What has to stand before a command, so that another user can start what lies in these folders.
+
+    What is in root's own home is nobody else's: for these processes alone, that home has nothing but them.
+    """
+    hidden = {folder: shut for folder in folders if (shut := closed_above(folder)) is not None}
+    if not hidden:
         return []
     require("mount")
-    quoted = {"home": home, "python": python, "closed": closed[0]}
-    line = REACHABLE.format(**{name: shlex.quote(str(path)) for name, path in quoted.items()})
-    return ["unshare", "--mount", "sh", "-c", line, "sh"]
+    kept = {folder: home / f"reached-{n}" for n, folder in enumerate(hidden)}
+    lines = [f"mkdir {there} && mount --bind {quote(folder)} {there}" for folder, there in kept.items()]
+    lines += [f"mount -t tmpfs -o mode=755 none {quote(shut)}" for shut in dict.fromkeys(hidden.values())]
+    lines += [f"mkdir -p {quote(folder)} && mount --bind {there} {quote(folder)}" for folder, there in kept.items()]
+    return ["unshare", "--mount", "sh", "-c", " && ".join((*lines, 'exec "$@"')), "sh"]
+
+
+def closed_above(folder: Path) -> Path | None:
+    """The highest folder above it that others cannot enter."""
+    return next((each for each in reversed(folder.parents) if not each.stat().st_mode & 0o001), None)
+
+
+def quote(path: Path) -> str:
+    return shlex.quote(str(path))
+
+
+def run_as_nobody(home: Path, env: dict[str, str], options: Sequence[str], *reached: Path) -> str:
+    """What pytest prints as that user; it has to pass."""
+    env = {"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", **env}
+    options = ("-q", "-p", "no:cacheprovider", "-n0", f"--basetemp={home}/t", f"--rootdir={TESTS.parent}", *options)
+    code = f"import os, sys, pytest; assert os.getuid() == {NOBODY}; sys.exit(pytest.main(sys.argv[1:]))"
+    before = reaching(home, Path(sys.base_prefix), *reached)
+    argv = [*before, *AS_NOBODY, sys.executable, "-c", code, *options]
+    done = subprocess.run(argv, cwd=TESTS.parent, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def test_as_an_ordinary_user(home: Path) -> None:
-    env = {"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
-    options = ("-q", "-p", "no:cacheprovider", "-n0", f"--basetemp={home}/t", f"--rootdir={TESTS.parent}")
-    code = f"import os, sys, pytest; assert os.getuid() == {NOBODY}; sys.exit(pytest.main(sys.argv[1:]))"
-    tests = (str(TESTS / name) for name in CORE)
-    argv = [*reaching_python(home), *AS_NOBODY, sys.executable, "-c", code, *options, *tests]
-    done = subprocess.run(argv, cwd=TESTS.parent, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{3 + 1 + 1 + 1} passed" in done.stdout, done.stdout
+    said = run_as_nobody(home, {}, [str(TESTS / name) for name in CORE])
+    assert f"{3 + 1 + 1 + 1} passed" in said, said
