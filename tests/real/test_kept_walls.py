@@ -18,7 +18,7 @@ from real.yard import Yard
 from work.panes.own_tmux import own_tmux, panes
 
 __all__ = ["visible"]
-pytestmark = [pytest.mark.timeout(300), needs("landlock")]
+pytestmark = [pytest.mark.timeout(600), needs("landlock")]
 # Adds a line to a file of the turn's own temporary folder, and shows all of them in the folder.
 ADD = '[[shell:echo {0} >> "$TMPDIR/kept" && cat "$TMPDIR/kept" > kept.txt]] [[say:Turn {0}.]]'
 
@@ -34,8 +34,11 @@ async def allowed(o: Ostler, live: LiveSession, prompt: str, **options: Any) -> 
     return turn.result()[0]
 
 
-@pytest.mark.parametrize("transport", ["tmux"])  # of those that stay, it is the one that does so the longest
-@pytest.mark.parametrize("agent", ["claude"])
+# A pane stays the longest. codex is not among them: it has a sandbox of its own.
+@pytest.mark.parametrize(
+    ("agent", "transport"),
+    [*((agent, "tmux") for agent in ("claude", "gemini", "qwen", "copilot")), ("claude", "pty"), ("gemini", "pty")],
+)
 async def test_a_process_that_stays_has_what_is_behind_its_wall(visible: Yard, transport: TransportName) -> None:
     without_sandbox(visible)
     state, kept = Path(visible.env["OSTLER_HOME"]), visible.folder / "kept.txt"
