@@ -6,8 +6,9 @@ receipt    from the paste of the prompt until ostler knows that it was taken up
 verdict    from the model's last byte until the driver says that the turn is over
 
 Each of AGENTS is started ROUNDS times and given TURNS prompts each time, against a scripted model on loopback; ostler
-does it in a PTY and in a pane of tmux, which tells no state: there 3 s of silence come before a prompt. `script` is
-its own model: its `verdict` counts from the file that lets it go on. The real CLIs are those of OSTLER_TEST_CLIS.
+does it in a PTY and in a pane of tmux, which tells no state: there 3 s of silence come before the first prompt.
+`script` is its own model: its `verdict` counts from the file that lets it go on. The real CLIs are those of
+OSTLER_TEST_CLIS.
 
 Beside ostler runs cli-agent-orchestrator, from a virtual environment in PEER_FOLDER, where pip puts it if it is not
 there; its server is asked for the status every 20 ms. agentapi is a Go program that no registry of packages has: it is

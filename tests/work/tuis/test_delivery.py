@@ -89,7 +89,10 @@ async def test_a_program_that_ends_just_before_it_is_typed_to_has_crashed() -> N
 def test_the_first_prompt_waits_where_nothing_tells_that_keys_are_taken() -> None:
     unused: Any = None
     watch = SimpleNamespace(signals=Signals())
-    for agent, previous, seconds in (("copilot", "", QUIET), ("copilot", "before", STEADY), ("gemini", "", STEADY)):
+    for agent, previous, seconds in (
+        *(("copilot", "", QUIET), ("copilot", "before", STEADY), ("gemini", "", STEADY)),
+        *(("claude", "", QUIET), ("claude", "before", STEADY)),  # in tmux, which tells no state
+    ):
         face: Any = AGENTS[agent].tui
         delivery = Delivery(
             face=face,
