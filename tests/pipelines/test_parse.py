@@ -13,6 +13,7 @@ name = "flow"
 description = "all there is"
 mode = "manual"
 cost_usd = 2.5
+schedule = "0 3 * * 1"
 [inputs]
 task = "hello"
 who = { description = "a name" }
@@ -49,6 +50,7 @@ def test_everything_that_a_file_can_say() -> None:
         description="all there is",
         mode="manual",
         cost_usd=2.5,
+        schedule="0 3 * * 1",
         inputs={"task": Input(default="hello"), "who": Input(description="a name")},
         nodes=(
             Node(
@@ -92,6 +94,8 @@ WRONG = [
     ("name = ''\n" + A, 1, "cannot be the name of a pipeline", "letters"),
     ('mode = "fast"\n' + A, 1, "'fast' is neither auto nor manual", 'mode = "auto"'),
     ("cost_usd = 0\n" + A, 1, "cost_usd: expected dollars", "cost_usd = 2.50"),
+    ('schedule = "daily"\n' + A, 1, "'daily' is not a valid cron line", "0 3 * * *"),
+    ("schedule = 3\n" + A, 1, "3 is not a valid cron line", "0 3 * * *"),
     ("[inputs]\nBig = 'x'\n" + A, 2, "cannot be the name of an input", "a-z"),
     ("[inputs]\ntask = 3\n" + A, 2, "expected its default as a text", "task = {}"),
     ("[inputs]\ntask = { defalt = 'x' }\n" + A, 2, "unknown key inputs.task.defalt", "Did you mean default?"),
@@ -160,3 +164,5 @@ def test_a_pipeline_of_python_is_checked_too() -> None:
     for nodes in ((), (two[0],), (two[1], two[1]), (Node(name="a"),)):
         with pytest.raises(OstlerError):
             check_pipeline("x.py", Pipeline(name="p", nodes=nodes))
+    with pytest.raises(OstlerError, match="'daily' is not a valid cron line"):
+        check_pipeline("x.py", Pipeline(name="p", nodes=two, schedule="daily"))

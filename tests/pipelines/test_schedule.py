@@ -1,12 +1,13 @@
 """When a schedule is due."""
 
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 
 from ostler.errors import OstlerError
-from ostler.pipelines.schedule import Due, check_cron, due, next_time
-from ostler.settings import ScheduleEntry
+from ostler.pipelines.schedule import Due, Schedule, all_schedules, check_cron, due, next_time
+from ostler.settings import ScheduledFile, ScheduleEntry, Settings, record_schedule
 
 DAILY = "0 3 * * *"
 
@@ -42,3 +43,23 @@ def test_a_line_that_is_none_is_refused(cron: str) -> None:
     with pytest.raises(OstlerError, match=r"schedules.nightly: .* is not a valid cron line"):
         check_cron("nightly", ScheduleEntry(cron=cron, pipeline="p", folder="/"))
     check_cron("nightly", ScheduleEntry(cron=DAILY, pipeline="p", folder="/"))
+
+
+def test_files_stand_beside_the_settings_once_they_are_switched_on(tmp_path: Path) -> None:
+    own = ScheduleEntry(cron=DAILY, pipeline="p.toml", folder="/src")
+    settings, kept = Settings(schedules={"nightly": own}), str(tmp_path / "trusted.json")
+    assert all_schedules(settings, kept) == {"nightly": Schedule(entry=own)}
+    record_schedule(kept, "/src/q.toml", ScheduledFile(sha256="ab", cron=DAILY, folder="/src", inputs={"base": "main"}))
+    entry = ScheduleEntry(cron=DAILY, pipeline="/src/q.toml", folder="/src", inputs={"base": "main"})
+    assert all_schedules(settings, kept) == {
+        "nightly": Schedule(entry=own),
+        "/src/q.toml": Schedule(entry=entry, sha256="ab"),
+    }
+    record_schedule(kept, "/src/q.toml", None)
+    assert all_schedules(settings, kept) == {"nightly": Schedule(entry=own)}
+
+
+@pytest.mark.parametrize("text", ['{"schedules": 3}', '{"schedules": {"/p.toml": {"cron": "* * * * *"}}}', "nothing"])
+def test_a_list_that_cannot_be_understood_starts_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / "trusted.json").write_text(text)
+    assert all_schedules(Settings(), str(tmp_path / "trusted.json")) == {}

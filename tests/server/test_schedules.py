@@ -1,4 +1,4 @@
-"""Schedules of the settings start runs while a server is up; the clock is turned."""
+"""Schedules of the settings and of files start runs while a server is up; the clock is turned."""
 
 import json
 from collections.abc import AsyncIterator
@@ -50,8 +50,8 @@ async def scheduling(stable: Stable) -> AsyncIterator[tuple[Ostler, RunProcesses
             await runs.close()
 
 
-def note(o: Ostler) -> ScheduleNote:
-    return note_of(o.store, "often") or ScheduleNote(looked_at=0.0)
+def note(o: Ostler, name: str = "often") -> ScheduleNote:
+    return note_of(o.store, name) or ScheduleNote(looked_at=0.0)
 
 
 async def test_a_run_is_started_when_it_is_due_and_once(stable: Stable, clock: Clock) -> None:
@@ -102,3 +102,76 @@ def test_schedules_are_listed(stable: Stable) -> None:
     assert (row["name"], row["cron"], row["pipeline"]) == ("often", HOURLY, "p.toml") and "looked_at" not in row
     told, _ = stable.cli("pipeline", "schedules").communicate(timeout=60)
     assert told.startswith(f"often: p.toml at '{HOURLY}', next ")
+
+
+# -- the schedule of a file itself
+
+
+def own_file(stable: Stable, more: str = "") -> str:
+    """A pipeline file with a schedule, in a folder whose settings have none."""
+    (stable.home / ".config/ostler/config.toml").unlink()
+    file = stable.folder / "own.toml"
+    file.write_text(f'schedule = "{HOURLY}"\n{PIPELINE}{more}')
+    return str(file)
+
+
+def switched(stable: Stable, *args: str) -> tuple[int, str]:
+    process = stable.cli("pipeline", "schedule", *args, "-C", str(stable.folder))
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out + err
+
+
+async def an_hour_passes(clock: Clock) -> None:
+    await clock.turn(next_time(HOURLY, the_clock.now()) - the_clock.now() + 1)
+
+
+async def test_a_file_that_nobody_switched_on_starts_nothing(stable: Stable, clock: Clock) -> None:
+    """Beside it stands one of the settings, which shows that the time has come."""
+    file = stable.folder / "own.toml"
+    file.write_text(f'schedule = "{HOURLY}"\n{PIPELINE}')
+    async with scheduling(stable) as (o, runs):
+        await until(lambda: note(o).looked_at)
+        await an_hour_passes(clock)
+        await until(lambda: note(o).run)
+        assert [run.id for run in runs.runs.list()] == [note(o).run]
+        assert note_of(o.store, str(file)) is None
+
+
+async def test_a_file_that_is_switched_on_is_started_while_it_stays_as_it_is(stable: Stable, clock: Clock) -> None:
+    file = own_file(stable)
+    code, said = switched(stable, file)
+    assert code == 0 and said.startswith(f"{file} runs in {stable.folder} while"), said
+    async with scheduling(stable) as (o, runs):
+        switched_at = note(o, file).looked_at
+        await until(lambda: note(o, file).looked_at > switched_at)
+        await an_hour_passes(clock)
+        await until(lambda: note(o, file).run)
+        (run,) = runs.runs.list()
+        await until(lambda: runs.runs.find(run.id).ended_at)
+        with open(file, "a") as changed:
+            changed.write('[nodes.planted]\ncommand = ["touch", "planted"]\n')
+        await an_hour_passes(clock)
+        await until(lambda: note(o, file).problem)
+        assert "has changed since its schedule was switched on" in note(o, file).problem
+        assert [each.id for each in runs.runs.list()] == [run.id]
+    listed, _ = stable.cli("pipeline", "schedules").communicate(timeout=60)
+    assert listed.startswith(f"{file}: at '{HOURLY}' in {stable.folder}, next ") and "not started: " in listed
+    assert switched(stable, file)[0] == 0  # it is trusted as it is now
+    assert "not started" not in stable.cli("pipeline", "schedules").communicate(timeout=60)[0]
+    assert switched(stable, file, "--off") == (0, f"{file} is not started any more\n")
+    assert switched(stable, file, "--off")[0] != 0
+    assert stable.cli("pipeline", "schedules").communicate(timeout=60)[0].startswith("no schedules")
+
+
+def test_only_a_file_that_could_be_run_is_switched_on(stable: Stable) -> None:
+    file = own_file(stable, "[inputs]\nbase = {}\n")
+    code, said = switched(stable, file)
+    assert code == 2 and "own needs the input base" in said
+    assert switched(stable, file, "-i", "base=main")[0] == 0
+    code, said = switched(stable, str(stable.folder / "p.toml"))
+    assert code == 2 and "has no schedule" in said
+    (stable.folder / "p.py").write_text("pipeline = 1")
+    code, said = switched(stable, str(stable.folder / "p.py"))
+    assert code == 2 and "cannot have a schedule of its own" in said
+    told = stable.cli("pipeline", "check", file).communicate(timeout=60)[0]
+    assert told.endswith(f"schedule: '{HOURLY}', once you have run: ostler pipeline schedule {file}\n")

@@ -1,4 +1,4 @@
-"""`ostler pipeline …`: check, run, list, show, report, approve, cancel, resume, fork."""
+"""`ostler pipeline …`: check, run, list, show, report, approve, cancel, resume, fork, schedule."""
 
 import asyncio
 import contextlib
@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ostler import clock
+from ostler.cli.pipeline_schedules import given_inputs, schedule, schedules
 
 if TYPE_CHECKING:
-    from ostler.pipelines.model import NodeRow, Pipeline, RunRow
+    from ostler.pipelines.model import NodeRow, RunRow
     from ostler.pipelines.runs import Runs
     from ostler.work import Ostler
 
@@ -30,6 +31,10 @@ def pipeline() -> None:
     """
 
 
+pipeline.add_command(schedule)
+pipeline.add_command(schedules)
+
+
 @pipeline.command("check", short_help="Check a pipeline file.")
 @click.argument("what", metavar="FILE")
 def check(what: str) -> None:
@@ -38,6 +43,8 @@ def check(what: str) -> None:
 
     found = load_pipeline(what)
     click.echo(f"{found.name}: {len(found.nodes)} nodes, in this order: {', '.join(n.name for n in found.nodes)}")
+    if found.schedule:
+        click.echo(f"schedule: {found.schedule!r}, once you have run: ostler pipeline schedule {what}")
 
 
 @pipeline.command("run", short_help="Run a pipeline.")
@@ -55,11 +62,12 @@ def run(what: str, given: tuple[str, ...], folder: str, mode: Any, json: bool) -
     """
     from msgspec import structs
 
+    from ostler.pipelines.inputs import complete_inputs
     from ostler.pipelines.load import load_pipeline
 
     found = load_pipeline(what)
     found = structs.replace(found, mode=mode) if mode else found
-    inputs = _inputs(found, given)
+    inputs = complete_inputs(found, given_inputs(given))
     where = os.path.realpath(folder)
 
     async def made(o: "Ostler", runs: "Runs") -> "RunRow":
@@ -241,18 +249,6 @@ def _with_runs(act: "Callable[[Ostler, Runs], Awaitable[Result]]") -> Result:
     return with_ostler(lambda o: act(o, Runs(o.store)))
 
 
-def _inputs(found: "Pipeline", given: tuple[str, ...]) -> dict[str, str]:
-    from ostler.pipelines.inputs import complete_inputs
-
-    values = {}
-    for each in given:
-        name, equals, value = each.partition("=")
-        if not equals:
-            raise click.UsageError(f"--input {each}: write NAME=VALUE")
-        values[name] = value
-    return complete_inputs(found, values)
-
-
 def _run(prepare: "Callable[[Ostler, Runs], Awaitable[RunRow]]", json: bool) -> int:
     return asyncio.run(_to_the_end(prepare, json))
 
@@ -352,48 +348,3 @@ def _print_run(row: "RunRow", nodes: "dict[str, NodeRow]") -> None:
         click.echo(line)
     if state == "interrupted":
         click.echo(f"go on: ostler pipeline resume {row.id}")
-
-
-@pipeline.command("schedules", short_help="List the schedules that ostler up runs.")
-@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
-def schedules(as_json: bool) -> None:
-    """List the schedules of your settings: when each is due next, what it started last, and what was missed."""
-    from ostler.cli.live import json_text
-    from ostler.cli.sessions import with_ostler
-
-    rows = with_ostler(_schedules)
-    if as_json:
-        click.echo(json_text(rows), nl=False)
-    elif not rows:
-        click.echo("no schedules: write [schedules.NAME] in your settings (docs/pipelines.md)")
-    else:
-        for row in rows:
-            click.echo(_schedule_line(row))
-
-
-async def _schedules(o: "Ostler") -> "list[dict[str, Any]]":
-    import msgspec
-
-    from ostler import clock
-    from ostler.pipelines.schedule import check_cron, next_time, note_of
-
-    rows = []
-    for name, entry in o.settings.schedules.items():
-        check_cron(name, entry)
-        kept = note_of(o.store, name)
-        told = {"name": name, **msgspec.to_builtins(entry), "next_at": next_time(entry.cron, clock.now())}
-        rows.append({**told, **(msgspec.to_builtins(kept) if kept else {})})
-    return rows
-
-
-def _schedule_line(row: "dict[str, Any]") -> str:
-    import time
-
-    def when(at: float) -> str:
-        return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
-
-    parts = [f"{row['name']}: {row['pipeline']} at {row['cron']!r}, next {when(row['next_at'])}"]
-    parts += [f"last run {row['run']} at {when(row['started_at'])}"] if row.get("run") else []
-    parts += [f"missed {row['missed']} until {when(row['missed_at'])}"] if row.get("missed") else []
-    parts += [f"not started: {row['problem']}"] if row.get("problem") else []
-    return "; ".join(parts)

@@ -6,7 +6,7 @@ from pathlib import Path
 from ostler.errors import OstlerError
 from ostler.pipelines.model import Pipeline
 from ostler.pipelines.parse import check_pipeline, parse_pipeline
-from ostler.settings import nearest
+from ostler.settings import digest, nearest
 
 _MAX = 1 << 20
 
@@ -19,16 +19,23 @@ def examples() -> dict[str, str]:
     }
 
 
-def load_pipeline(what: str) -> Pipeline:
-    """Raises not_found, and bad_request with file and line for what is wrong in it."""
+def load_pipeline(what: str, sha256: str = "") -> Pipeline:
+    """Raises not_found, and bad_request with file and line for what is wrong in it.
+
+    With `sha256` the file must have this content: denied, where it has another.
+    """
     path = Path(what)
     if path.suffix == ".py" and path.is_file():
         return _from_python(path)
     if path.is_file():
         if path.stat().st_size > _MAX:
             raise OstlerError("bad_request", f"{what} is larger than a pipeline file may be (1 MB)")
+        data = path.read_bytes()
+        if sha256 and digest(data) != sha256:
+            hint = f"Read it, then run `ostler pipeline schedule {what}` again"
+            raise OstlerError("denied", f"{what} has changed since its schedule was switched on", hint)
         try:
-            return parse_pipeline(what, path.read_text())
+            return parse_pipeline(what, data.decode())
         except UnicodeDecodeError:
             raise OstlerError("bad_request", f"{what} is not a text file in UTF-8") from None
     shipped = examples()

@@ -61,6 +61,7 @@ class Pipeline(Struct, frozen=True, kw_only=True, omit_defaults=True):
     mode: Mode = "auto"
     inputs: dict[str, Input] = {}
     cost_usd: float | None = None  # no further node begins once the run has cost so much
+    schedule: str = ""  # a cron line; it counts once the user has switched it on
 
     def node(self, name: str) -> Node:
         return next(node for node in self.nodes if node.name == name)

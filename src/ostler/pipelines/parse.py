@@ -11,10 +11,11 @@ from ostler.errors import OstlerError
 from ostler.model import TurnOptions
 from ostler.pipelines.expressions import BadExpression, names_in
 from ostler.pipelines.model import Input, Node, NodeLoop, Pipeline, Worktree
+from ostler.pipelines.schedule import CRON_HINT, is_cron
 from ostler.pipelines.templates import names_of
 from ostler.settings.check import Path, Where, checked, nearest
 
-_TOP = ("name", "description", "mode", "inputs", "nodes", "cost_usd")
+_TOP = ("name", "description", "mode", "inputs", "nodes", "cost_usd", "schedule")
 # The options of a turn under their own names, but for two that mean something else of a node: its command is a program,
 # its mode says who lets it go on.
 _RENAMED = {"slash": "command", "agent_mode": "mode"}
@@ -78,6 +79,7 @@ def check_pipeline(path: str, pipeline: Pipeline) -> Pipeline:
             )
         _check_kind(file, node, msgspec.structs.asdict(node), ("nodes", node.name))
         _check_needs(file, node, nodes)
+    _schedule(file, pipeline.schedule or None)
     ordered = _ordered(file, nodes)
     for node in ordered:
         _check_names(file, node, nodes, pipeline.inputs)
@@ -97,6 +99,7 @@ def _pipeline(file: _File, data: Mapping[str, Any], path: str) -> Pipeline:
     cost = data.get("cost_usd")
     if cost is not None and (isinstance(cost, bool) or not isinstance(cost, int | float) or cost <= 0):
         raise file.wrong(("cost_usd",), "expected dollars, more than 0", "Write cost_usd = 2.50")
+    schedule = _schedule(file, data.get("schedule"))
     inputs = _inputs(file, data.get("inputs", {}))
     nodes = _nodes(file, data.get("nodes"), inputs)
     return Pipeline(
@@ -106,7 +109,14 @@ def _pipeline(file: _File, data: Mapping[str, Any], path: str) -> Pipeline:
         inputs=inputs,
         nodes=nodes,
         cost_usd=float(cost) if cost is not None else None,
+        schedule=schedule,
     )
+
+
+def _schedule(file: _File, value: Any) -> str:
+    if value is not None and not (isinstance(value, str) and is_cron(value)):
+        raise file.wrong(("schedule",), f"{value!r} is not a valid cron line", CRON_HINT)
+    return value or ""
 
 
 def _stem(path: str) -> str:

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from ostler.errors import OstlerError
-from ostler.settings import ScheduleEntry
+from ostler.settings import ScheduleEntry, Settings, scheduled_files
 from ostler.store import Store
 
 _MOST = 1000  # missed runs that are counted; there may be many more
@@ -19,6 +19,26 @@ class Due(Struct, frozen=True, kw_only=True):
     at: float | None = None  # a run that is due now
     missed: int = 0  # runs that were due before, when nobody looked
     missed_at: float | None = None  # the last of them
+
+
+class Schedule(Struct, frozen=True, kw_only=True):
+    """A schedule of the settings, or one that stands in a pipeline file of this content."""
+
+    entry: ScheduleEntry
+    sha256: str = ""
+
+
+def all_schedules(settings: Settings, list_file: str) -> dict[str, Schedule]:
+    """By name; those that stand in files by their paths. `list_file` says which of these the user has switched on."""
+    files = {
+        path: Schedule(
+            entry=ScheduleEntry(cron=file.cron, pipeline=path, folder=file.folder, inputs=file.inputs),
+            sha256=file.sha256,
+        )
+        for path, file in scheduled_files(list_file).items()
+        if is_cron(file.cron)
+    }
+    return {**{name: Schedule(entry=entry) for name, entry in settings.schedules.items()}, **files}
 
 
 class ScheduleNote(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -38,16 +58,23 @@ def note_of(store: Store, name: str) -> ScheduleNote | None:
     return msgspec.convert(kept, ScheduleNote) if kept else None
 
 
-def check_cron(name: str, entry: ScheduleEntry) -> None:
-    """Raises bad_request."""
+async def keep_note(store: Store, name: str, note: ScheduleNote) -> None:
+    await store.set_note(f"schedule:{name}", msgspec.to_builtins(note))
+
+
+CRON_HINT = 'Write minute, hour, day, month and weekday: "0 3 * * *" is every day at three'
+
+
+def is_cron(line: str) -> bool:
     from croniter import croniter
 
-    if len(entry.cron.split()) != 5 or not croniter.is_valid(entry.cron):
-        raise OstlerError(
-            "bad_request",
-            f"schedules.{name}: {entry.cron!r} is not a valid cron line",
-            'Write minute, hour, day, month and weekday: "0 3 * * *" is every day at three',
-        )
+    return len(line.split()) == 5 and croniter.is_valid(line)
+
+
+def check_cron(name: str, entry: ScheduleEntry) -> None:
+    """Raises bad_request."""
+    if not is_cron(entry.cron):
+        raise OstlerError("bad_request", f"schedules.{name}: {entry.cron!r} is not a valid cron line", CRON_HINT)
 
 
 def next_time(cron: str, after: float) -> float:

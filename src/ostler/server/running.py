@@ -245,7 +245,7 @@ async def serving(site: Site, listening: Listening) -> AsyncIterator["asyncio.Ta
         Loop("watching logins", partial(_watch_logins, site), longest=_LOGIN_LOOK),
         Loop("sweeping uploads", partial(_sweep, site), longest=_SWEEP),
         Loop("looking after runs of pipelines", site.run_processes.look_after),
-        *([Loop("starting runs of schedules", site.schedules.step)] if site.schedules else []),
+        Loop("starting runs of schedules", site.schedules.step),
     ]
     for loop in beside:
         loop.start()

@@ -4,14 +4,23 @@ import asyncio
 import logging
 import os
 
-import msgspec
 from msgspec import structs
 
 from ostler import clock
 from ostler.errors import OstlerError
-from ostler.pipelines.schedule import Due, ScheduleNote, check_cron, due, next_time, note_of
+from ostler.pipelines.schedule import (
+    Due,
+    Schedule,
+    ScheduleNote,
+    all_schedules,
+    check_cron,
+    due,
+    keep_note,
+    next_time,
+    note_of,
+)
 from ostler.server.run_processes import RunProcesses
-from ostler.settings import ScheduleEntry
+from ostler.settings import trust_file
 from ostler.work import Ostler
 from ostler.work.turns.prepare import check_folder
 
@@ -21,30 +30,28 @@ _log = logging.getLogger(__name__)
 
 
 class Schedules:
-    """`step` is called again and again by a loop. Raises bad_request for a cron line that is none."""
+    """`step` is called again and again by a loop. Raises bad_request for a cron line that is none.
+
+    Schedules of the settings are those of the server's start; which files have one that counts may change.
+    """
 
     def __init__(self, ostler: Ostler, runs: RunProcesses) -> None:
         self._o, self._runs = ostler, runs
-        self._entries = ostler.settings.schedules
-        for name, entry in self._entries.items():
+        for name, entry in ostler.settings.schedules.items():
             check_cron(name, entry)
 
-    def __bool__(self) -> bool:
-        return bool(self._entries)
-
     async def step(self) -> None:
-        for name, entry in self._entries.items():
-            await self._look(name, entry)
-        await asyncio.sleep(self._pause())
-
-    def _pause(self) -> float:
+        schedules = all_schedules(self._o.settings, trust_file(self._o.setup.environ))
+        for name, schedule in schedules.items():
+            await self._look(name, schedule)
         now = clock.now()
-        return min(_LONGEST, *(next_time(each.cron, now) - now for each in self._entries.values()))
+        nexts = (next_time(each.entry.cron, now) - now for each in schedules.values())
+        await asyncio.sleep(min((_LONGEST, *nexts)))
 
-    async def _look(self, name: str, entry: ScheduleEntry) -> None:
+    async def _look(self, name: str, schedule: Schedule) -> None:
         now = clock.now()
         note = note_of(self._o.store, name) or ScheduleNote(looked_at=now)
-        asked = due(entry.cron, note.looked_at, now)
+        asked = due(schedule.entry.cron, note.looked_at, now)
         note = structs.replace(note, looked_at=now)
         if asked.missed:
             note = structs.replace(note, missed=asked.missed, missed_at=asked.missed_at)
@@ -52,16 +59,16 @@ class Schedules:
                 "schedule %s: %d runs were missed while no server was up, and are not caught up", name, asked.missed
             )
         # Written before the run is started: a crash between the two must not start it twice.
-        await self._keep(name, note)
+        await keep_note(self._o.store, name, note)
         if asked.at is not None:
-            await self._keep(name, await self._started(name, entry, note, asked))
+            await keep_note(self._o.store, name, await self._started(name, schedule, note, asked))
 
-    async def _started(self, name: str, entry: ScheduleEntry, note: ScheduleNote, asked: Due) -> ScheduleNote:
+    async def _started(self, name: str, schedule: Schedule, note: ScheduleNote, asked: Due) -> ScheduleNote:
         if note.run and self._still_runs(note.run):
             _log.warning("schedule %s: its run %s is still at work, so no other is started", name, note.run)
             return structs.replace(note, problem=f"run {note.run} was still at work")
         try:
-            run = await self._start(entry)
+            run = await self._start(schedule)
         except OstlerError as error:
             _log.warning("schedule %s: %s", name, error)
             return structs.replace(note, problem=str(error))
@@ -75,16 +82,15 @@ class Schedules:
             return False  # it was removed
         return row.ended_at is None and self._runs.runs.owned(row)  # one that was interrupted must not block the next
 
-    async def _start(self, entry: ScheduleEntry) -> str:
+    async def _start(self, schedule: Schedule) -> str:
         from ostler.pipelines.inputs import complete_inputs
         from ostler.pipelines.load import load_pipeline
 
+        entry = schedule.entry
         folder = check_folder(entry.folder)
         file = os.path.join(folder, entry.pipeline)
-        found = await asyncio.to_thread(load_pipeline, file if os.path.exists(file) else entry.pipeline)
+        what = file if os.path.exists(file) else entry.pipeline
+        found = await asyncio.to_thread(load_pipeline, what, schedule.sha256)
         row = await self._runs.runs.add(found, folder, complete_inputs(found, entry.inputs), owner=self._o.desk.id)
         await self._runs.start(row)
         return row.id
-
-    async def _keep(self, name: str, note: ScheduleNote) -> None:
-        await self._o.store.set_note(f"schedule:{name}", msgspec.to_builtins(note))

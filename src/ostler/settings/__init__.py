@@ -25,12 +25,15 @@ from ostler.settings.load import load_settings, trust_file, user_state_folder
 from ostler.settings.template import template
 from ostler.settings.trust import (
     FolderAnswers,
+    ScheduledFile,
     Trust,
     digest,
     record_answer,
+    record_schedule,
     record_trust,
     recorded_answers,
     recorded_trust,
+    scheduled_files,
     unsafe_keys,
 )
 
@@ -44,6 +47,7 @@ __all__ = [
     "Notify",
     "Profile",
     "ScheduleEntry",
+    "ScheduledFile",
     "Settings",
     "SharedSpending",
     "Spending",
@@ -56,9 +60,11 @@ __all__ = [
     "nearest",
     "positive",
     "record_answer",
+    "record_schedule",
     "record_trust",
     "recorded_answers",
     "recorded_trust",
+    "scheduled_files",
     "seconds",
     "template",
     "trust_file",

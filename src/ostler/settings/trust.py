@@ -1,4 +1,4 @@
-"""What a project file may say by itself; which project files and which folders the user trusts."""
+"""What a project file may say by itself; which project files, folders and schedules the user trusts."""
 
 import contextlib
 import math
@@ -110,6 +110,34 @@ def record_answer(list_file: str, folder: str, agent: str, sha256: str, trusted:
     if trusted:  # a no to the same content that another agent found is over
         answers = {name: said for name, said in answers.items() if said != [sha256, False]}
     _write(list_file, {**known, _FOLDERS: {**folders, folder: answers}})
+
+
+class ScheduledFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A pipeline file whose own schedule the user has switched on: what it was then, and where it works."""
+
+    sha256: str
+    cron: str
+    folder: str
+    inputs: dict[str, str] = {}
+
+
+_SCHEDULES = "schedules"
+
+
+def scheduled_files(list_file: str) -> dict[str, ScheduledFile]:
+    """The pipeline files that the user's list lets start by themselves."""
+    try:
+        return msgspec.convert(_read(list_file).get(_SCHEDULES, {}), dict[str, ScheduledFile])
+    except msgspec.ValidationError:
+        return {}  # it cannot be understood, so nothing starts
+
+
+def record_schedule(list_file: str, path: str, entry: ScheduledFile | None) -> None:
+    """Switches the schedule of a pipeline file on, as the file is now; with None, off."""
+    kept = {name: each for name, each in scheduled_files(list_file).items() if name != path}
+    if entry is not None:
+        kept[path] = entry
+    _write(list_file, {**_read(list_file), _SCHEDULES: msgspec.to_builtins(kept)})
 
 
 def _tables(value: Any) -> dict[str, dict[str, Any]]:
