@@ -1,12 +1,12 @@
 """Pipelines at work with the scripted agent: graphs, gates, loops, items, worktrees, cancel, fork, and kill -9."""
 
-import asyncio
 import json
 import os
 import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from cli.conftest import Shell
+from ostler.pipelines.runs import Runs
 from ostler.process import tree
 from ostler.store import Store
 from ostler.work.owner import alive
@@ -255,28 +256,31 @@ def test_a_run_that_is_killed_goes_on_and_repeats_nothing_that_was_finished(shel
     """OSTLER_PIPELINE_KILLS=100 kills at as many instants: after so many nodes have ended, and a moment more."""
     dice = random.Random(seed)
     going = shell.start("pipeline", "run", flow(shell, TWELVE))
-    finished = dice.randrange(0, 11)
-
-    def ended() -> list[dict[str, Any]]:
-        shown = shell("pipeline", "show", "--json")
-        rows = json.loads(shown.stdout)["nodes"] if shown.returncode == 0 else []
-        return [row for row in rows if "result" in row]
-
-    before = wait_until(lambda: ((rows := ended()) and len(rows) >= finished and rows) or (not finished and [{}]))
-    asyncio.run(asyncio.sleep(dice.random() * 0.3))
-    going.send_signal(signal.SIGKILL)
-    going.communicate()
+    finished, moment = dice.randrange(0, 13), dice.random() * 0.3
+    with Store.open(shell.environ["OSTLER_HOME"]) as store:
+        runs = Runs(store)
+        wait_until(lambda: runs.list() and len(_ended(runs)) >= finished)
+        time.sleep(moment)  # the instant itself
+        going.send_signal(signal.SIGKILL)
+        going.communicate()
+        before, was = _ended(runs), runs.find("last").state
     resumed = shell("pipeline", "resume", "last", "--json")
-    if "there is nothing to go on with" not in resumed.stderr:  # it had ended before it was killed
-        assert resumed.returncode == 0, resumed.stderr
+    assert resumed.returncode == (2 if was == "done" else 0), resumed.stderr
     told = json.loads(shell("pipeline", "show", "--json").stdout)
     assert told["run"]["state"] == "done"
     after = {row["node"]: row["result"] for row in told["nodes"]}
     assert {name: result["state"] for name, result in after.items()} == {f"n{n}": "done" for n in range(1, 13)}
     assert all(result["text"].strip().endswith(f"said {name[1:]}") for name, result in after.items())
-    for row in before:  # the very same turn: it was not run again
-        assert not row or after[row["node"]]["turn"] == row["result"]["turn"]
+    assert {name: after[name]["turn"] for name in before} == before  # the very same turns: they were not run again
+    written = (shell.folder / "done").read_text().split()
+    assert [n for n in written if f"n{n}" in before and written.count(n) > 1] == []
     _nothing_left(shell)
+
+
+def _ended(runs: Runs) -> dict[str, str]:
+    """The nodes of the last run that have a result, and their turns."""
+    rows = runs.nodes(runs.find("last").id).values()
+    return {row.node: row.result.turn for row in rows if row.result is not None}
 
 
 def _nothing_left(shell: Shell) -> None:
