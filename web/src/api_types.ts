@@ -233,6 +233,8 @@ export interface Envelope {
   planted: FileChange[];
   stdout: string | null;
   stderr: string | null;
+  handed_from: string | null;
+  handed_to: string | null;
 }
 
 /** `last` is where to go on: `after=last`. A page may have fewer events than its limit when they are long. A page that was asked for by `before` goes on with `before` the seq of its first event, until it is empty. */

@@ -32,7 +32,10 @@ _FLAGS = (
         "--env", multiple=True, metavar="NAME[=VALUE]", help="Set an environment variable for it. May be repeated."
     ),
     click.option(
-        "--fallback", multiple=True, metavar="AGENT", help="The agent that takes over if this one cannot start."
+        "--fallback",
+        multiple=True,
+        metavar="AGENT",
+        help="The agent that takes over if this one cannot start, or its quota ends.",
     ),
     click.option(
         "--agent-flags",

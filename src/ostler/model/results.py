@@ -116,6 +116,8 @@ class Envelope(Struct, frozen=True, kw_only=True):
     planted: tuple[FileChange, ...] = ()  # under `write`: what could run programs later, or widen what agents may
     stdout: str | None = None  # of a command (`exec`): the end of what it wrote; the artifacts have all of it
     stderr: str | None = None  # None in a terminal, where there is one stream
+    handed_from: str | None = None  # the session whose work its session goes on with
+    handed_to: str | None = None  # the session in which another agent goes on, since the quota ended
 
     @property
     def ok(self) -> bool:

@@ -87,7 +87,7 @@ class TurnDefaults(Struct, frozen=True, kw_only=True, omit_defaults=True):
     first_tools_denied: tuple[str, ...] | None = None
     env: dict[str, str] | None = None  # variables that the agent gets besides
     limits: Limits | None = None
-    fallback: tuple[str, ...] | None = None  # who takes the turn if the agent cannot begin it
+    fallback: tuple[str, ...] | None = None  # who takes the turn if the agent cannot begin it, or its quota ends
     mcp: tuple[McpServer | str, ...] | None = None  # a name is one of the settings
     hooks: HookMode | None = None  # the agent's hooks call ostler back
     agent_flags: tuple[str, ...] | None = None  # further flags of the agent's CLI: `--name` or `--name=value`

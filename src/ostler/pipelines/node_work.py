@@ -16,6 +16,7 @@ from ostler.pipelines.values import result_of
 from ostler.store.once import Once
 from ostler.work import LiveSession, Ostler
 from ostler.work.pool.quota import backoff
+from ostler.work.sessions.heirs import heir_of
 from ostler.work.turns.begin import begin
 from ostler.work.turns.handle import TurnHandle
 from ostler.work.turns.live_turns import change_since
@@ -93,15 +94,28 @@ class NodeWork:
     async def _turn(self, piece: NodePiece, prompt: str, folder: str) -> NodeResult:
         live, notices = await self._session(piece, folder)
         turn = await self._through(live, piece, prompt, piece.key)
-        envelope = await self._ended(turn)
+        envelope, live, notices = await self._done(turn, live, notices)
         again = 0
         while envelope.outcome == "crashed" and not self.cancelled.is_set() and again < 5:
             again += 1
             live, notice, told = await self._after_crash(live, piece, prompt, folder)
             notices = (*notices, notice)
-            envelope = await self._ended(await self._through(live, piece, told, f"{piece.key}:{again}"))
+            turn = await self._through(live, piece, told, f"{piece.key}:{again}")
+            envelope, live, notices = await self._done(turn, live, notices)
         result = result_of(envelope, _diff(envelope))
         return structs.replace(result, notices=notices)
+
+    async def _done(
+        self, turn: TurnRow, live: LiveSession, notices: tuple[str, ...]
+    ) -> tuple[Envelope, LiveSession, tuple[str, ...]]:
+        """How the turn ended, or that of the agent which went on when the quota ended; the session of that one."""
+        envelope = await self._ended(turn)
+        cost = envelope.cost_usd
+        while (heir := heir_of(self._o.store, self._o.find_turn(envelope.turn))) is not None:
+            notices = (*notices, f"the quota of {envelope.agent} ended, and {heir.turn.agent} went on")
+            live, envelope = await self._o.session(session=heir.session), await self._ended(heir)
+            cost = cost if envelope.cost_usd is None else (cost or 0.0) + envelope.cost_usd
+        return structs.replace(envelope, cost_usd=cost), live, notices
 
     async def _session(self, piece: NodePiece, folder: str) -> tuple[LiveSession, tuple[str, ...]]:
         """The session of this piece: the one that it had before a crash or in the round before, else a new one."""

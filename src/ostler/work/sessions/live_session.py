@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 from ostler.errors import OstlerError
 from ostler.model import (
     AnyEvent,
+    Ended,
     Envelope,
     Notice,
     Session,
@@ -97,6 +98,7 @@ class LiveSession:
         """One turn: `envelope = await session.run("…")`, or `async for event in session.run("…")`.
 
         It begins when it is awaited or iterated, and raises OstlerError then if it cannot. The last event is `ended`.
+        When another agent goes on since the quota ended, its events follow, and the envelope is its own.
         """
         wait, record = keywords.pop("wait", False), keywords.pop("record", None)
         resolved = options_from(keywords, options)
@@ -228,12 +230,20 @@ class LiveSession:
         task = self.context.turns.track(run)
         try:
             async for event in run.journal.read():
-                yield event
+                if run.heir is None or not isinstance(event, Ended):  # the end of the work is the heir's
+                    yield event
         finally:
             if run.journal.ended is None:
                 stop.cancel("the turn was left")
             turn.envelope = self.last = await _to_the_end(task, stop)
             self.row = self.context.store.session(self.id) or self.row
+        if run.heir is not None:
+            from ostler.work.sessions.heirs import heir_events
+
+            async with aclosing(heir_events(self.context, turn, run.heir.id)) as events:
+                async for event in events:
+                    yield event
+            self.last = turn.envelope
 
     async def _in_turn(self, prepared: Prepared, wait: bool, stop: Stop) -> tuple[int, Prepared]:
         """The seq of the first event once the turn is stored and may begin, and the turn as it is then."""
@@ -291,7 +301,16 @@ class LiveSession:
             recording=record,
             stop=stop,
             terminal=terminal,
+            hand_on=self._hand_on,
         )
+
+    async def _hand_on(self, turn: Turn, envelope: Envelope, name: str, left: tuple[str, ...]) -> TurnRow:
+        from ostler.work.sessions.hand import hand_on
+
+        ending = TurnRow(
+            id=turn.id, session=self.id, state="ended", turn=turn, created_at=envelope.started_at, envelope=envelope
+        )
+        return await hand_on(self.context, self.row, ending, name, left)
 
     async def place(self, prepared: Prepared, wait: bool, once: Once | None = None) -> int | str | None:
         """Commits the turn before anything is spawned: the seq of its first event, or None once it is queued.

@@ -87,6 +87,7 @@ class Findings(Struct, kw_only=True):
     leaked: tuple[str, ...] = ()
     artifacts: dict[str, str] = {}
     name: str | None = None
+    handed_from: str | None = None
     structured: Any = None
     files: tuple[FileChange, ...] = ()
     planted: tuple[FileChange, ...] = ()
@@ -125,6 +126,7 @@ def envelope_of(found: Findings) -> Envelope:
         planted=found.planted,
         stdout=verdict.stdout,
         stderr=verdict.stderr,
+        handed_from=found.handed_from,
     )
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +66,10 @@ FALLBACK_KINDS = ("missing", "unauthenticated", "limited", "overloaded")
 _log = logging.getLogger(__name__)
 
 
+HandOn = Callable[[Turn, Envelope, str, tuple[str, ...]], Awaitable[TurnRow]]
+"""Begins the turn of another agent, by its name, and says who comes after it. Raises what keeps it from that."""
+
+
 class _End(Struct, frozen=True, kw_only=True):
     """How a turn ended: what is committed in one transaction."""
 
@@ -89,14 +93,18 @@ class TurnRun:
         fallback: tuple[str, ...] = (),
         recording: Recording | None = None,
         terminal: "TurnTerminal | None" = None,
+        hand_on: HandOn | None = None,
     ) -> None:
+        """`hand_on` lets another agent go on with the work when the quota ends in the middle of it."""
         self.setup = setup
         self.services = services
         self.session = session
         self.turn: Turn = first.turn
         self.first = first
         self.notices = notices
-        self.fallback = fallback
+        self.fallback = fallback  # those who were not tried yet
+        self.hand_on = hand_on
+        self.heir: TurnRow | None = None  # the turn of the agent that goes on
         self.recording = recording
         self.stop = stop
         self.started_at = clock.now()
@@ -129,7 +137,7 @@ class TurnRun:
             raise
         interrupted: BaseException | None = None
         try:
-            self._end = await self._conclude(carried)
+            self._end = await self._handed_on(carried, await self._conclude(carried))
         except BaseException as error:  # a fault of ours, or the end of the loop: it ends all the same
             interrupted = error
             if isinstance(error, Exception):
@@ -295,10 +303,12 @@ class TurnRun:
 
     async def _fall_back(self, carried: Carried) -> Carried:
         """The next agent takes the turn, as long as nothing was done yet."""
-        for name in self.fallback:
+        while self.fallback:
             error = carried.verdict.error
             if carried.worked or error is None or error.kind not in FALLBACK_KINDS or self.stop.problem:
                 break
+            name, *left = self.fallback
+            self.fallback = tuple(left)
             await self._notice("fallback", f"{self.turn.agent}: {error.message}; {name} takes the turn")
             try:
                 attempt = await self._prepare_other(name)
@@ -404,6 +414,26 @@ class TurnRun:
             last.append(Notice(code="secret", text="The structured answer may contain a secret: it is kept as it is"))
         return self._end_of(found, last)
 
+    async def _handed_on(self, carried: Carried, end: "_End") -> "_End":
+        """Where the quota ended in the middle of the work, the next agent goes on in a session of its own."""
+        error = carried.verdict.error
+        if self.hand_on is None or not carried.worked or error is None or error.kind != "limited" or self.stop.problem:
+            return end
+        told: list[AnyEvent] = []
+        envelope = end.envelope
+        while self.fallback and self.heir is None:
+            name, *left = self.fallback
+            self.fallback = tuple(left)
+            try:
+                self.heir = await self.hand_on(self.turn, envelope, name, self.fallback)
+            except OstlerError as problem:
+                told.append(Notice(code="handed", text=f"{name}: {problem}"))
+                continue
+            envelope = structs.replace(envelope, handed_to=self.heir.session)
+            text = f"{self.turn.agent}: {error.message}; {name} goes on in session {self.heir.session}"
+            told.append(Notice(code="handed", text=text))
+        return _End(envelope=envelope, last=[*told, *end.last])
+
     def _bare_end(self, carried: Carried, error: BaseException) -> "_End":
         """The same without artifacts, when those failed in a way that nobody expected."""
         return self._end_of(self._findings(carried), [Notice(code="artifacts", text=internal_error(error))])
@@ -419,6 +449,7 @@ class TurnRun:
             exit=carried.exit,
             leaked=carried.leaked,
             name=self.session.name,
+            handed_from=self.session.handed_from,
         )
 
     def _end_of(self, found: Findings, last: list[AnyEvent]) -> "_End":
