@@ -38,6 +38,28 @@ async def test_the_gate_decides_within_the_transaction(store: Store, make: Simpl
     assert await store.claim_turn("t2", "me", gate) == 1
 
 
+async def test_those_who_wait_know_when_their_folder_and_session_were_served(
+    store: Store, make: SimpleNamespace
+) -> None:
+    other = msgspec.structs.replace(CLAIM, folder="/v")
+    for name in ("k1", "k2", "k3"):
+        await store.add_session(make.session(name))
+    await store.begin_turn(make.row("t1", "k1", claim=CLAIM))
+    began = store.pool_turns()[0].since
+    await store.end_turn("t1", last=[make.ended(1)], envelope=make.envelope("t1", "k1"))
+    seen: list[PoolTurn] = []
+
+    def looks(rows: PoolRows, id: str) -> bool:
+        seen.extend(rows.turns)
+        return False
+
+    await store.begin_turn(make.row("t2", "k1", claim=CLAIM), looks)  # also one that just comes
+    await store.begin_turn(make.row("t3", "k2", claim=CLAIM), closed)
+    await store.begin_turn(make.row("t4", "k3", claim=other), closed)
+    told = {turn.id: (turn.folder_served, turn.session_served) for turn in (*seen, *store.pool_turns())}
+    assert told == {"t2": (began, began), "t3": (began, 0.0), "t4": (0.0, 0.0)}
+
+
 async def test_a_turn_without_a_claim_passes_every_gate(store: Store, make: SimpleNamespace) -> None:
     await store.add_session(make.session())
     assert await store.begin_turn(make.row("t1"), closed) == 1

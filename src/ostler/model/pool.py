@@ -30,6 +30,8 @@ class PoolTurn(Struct, frozen=True, kw_only=True):
     since: float  # when it came, or when it began to run
     owner: str | None = None
     runs: bool = False
+    folder_served: float = 0.0  # when a turn of its folder last began; 0: not lately
+    session_served: float = 0.0  # the same of its session
 
 
 class SharedLimits(Struct, frozen=True, kw_only=True, omit_defaults=True):

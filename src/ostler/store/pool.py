@@ -6,6 +6,7 @@ from math import inf
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from ostler.model import TurnRow
 from ostler.model.pool import Claim, PoolTurn, SharedSlots
@@ -28,12 +29,38 @@ SHARED = "pool:shared"  # the note of the slots that this machine has of limits 
 _LIVING = (
     "SELECT id, session, n, claim, state, owner, created_at, began_at FROM turns WHERE state <> 'ended' ORDER BY n"
 )
+_ENDED = "SELECT session, claim, began_at FROM turns WHERE ended_at IS NOT NULL ORDER BY ended_at DESC LIMIT 100"
 _LAST = 1 << 62  # a turn that is not stored yet comes after all others
 
 
 def living(db: sqlite3.Connection) -> tuple[PoolTurn, ...]:
     """The turns that run or wait, in the order in which they came."""
-    return tuple(_pool_turn(*row) for row in db.execute(_LIVING))
+    return _with_history(db, tuple(_pool_turn(*row) for row in db.execute(_LIVING)))
+
+
+def _with_history(db: sqlite3.Connection, turns: tuple[PoolTurn, ...]) -> tuple[PoolTurn, ...]:
+    """Those that wait know when their folder and their session were served."""
+    if all(turn.runs for turn in turns):
+        return turns
+    folders, sessions = _served(db, turns)
+
+    def known(turn: PoolTurn) -> PoolTurn:
+        folder, session = folders.get(turn.claim.folder, 0.0), sessions.get(turn.session, 0.0)
+        return replace(turn, folder_served=folder, session_served=session)
+
+    return tuple(turn if turn.runs else known(turn) for turn in turns)
+
+
+def _served(db: sqlite3.Connection, turns: tuple[PoolTurn, ...]) -> tuple[dict[str, float], dict[str, float]]:
+    """When a turn last began in each folder, and in each session; of those that have ended, the last ones count."""
+    folders: dict[str, float] = {}
+    sessions: dict[str, float] = {}
+    begun = [(session, read_claim(claim).folder, at) for session, claim, at in db.execute(_ENDED) if claim and at]
+    begun += [(turn.session, turn.claim.folder, turn.since) for turn in turns if turn.runs]
+    for session, folder, at in begun:
+        sessions[session] = max(at, sessions.get(session, 0.0))
+        folders[folder] = max(at, folders.get(folder, 0.0))
+    return folders, sessions
 
 
 def _pool_turn(
@@ -63,7 +90,8 @@ def admits(db: sqlite3.Connection, row: TurnRow, gate: Gate) -> bool:
     if row.claim is None:
         return True
     new = PoolTurn(id=row.id, session=row.session, n=_LAST, claim=row.claim, since=row.created_at, owner=row.owner)
-    return gate(PoolRows((*living(db), new), parked(db, -inf), shared(db)), row.id)
+    turns = tuple(_pool_turn(*each) for each in db.execute(_LIVING))
+    return gate(PoolRows(_with_history(db, (*turns, new)), parked(db, -inf), shared(db)), row.id)
 
 
 def admits_queued(db: sqlite3.Connection, id: str, gate: Gate) -> bool:

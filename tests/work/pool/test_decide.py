@@ -1,7 +1,9 @@
 """The pool's decision: no limit is ever exceeded, nothing starves, and each wait has a reason."""
 
+import random
 from collections import Counter
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
@@ -214,6 +216,8 @@ class Yard:
     def __init__(self, limits: PoolLimits) -> None:
         self.limits, self.now, self.n = limits, 0.0, 0
         self.turns: dict[str, PoolTurn] = {}
+        self.begun: Counter[str] = Counter()  # by folder and by session
+        self.served: dict[str, float] = {}
 
     def come(self, claim: Claim, session: str | None = None) -> str:
         self.n += 1
@@ -225,14 +229,22 @@ class Yard:
     def step(self) -> tuple[str, ...]:
         self.now += 1.0
         before = [each for each in self.turns.values() if each.runs]
-        started = decide(PoolState(now=self.now, turns=tuple(self.turns.values()), limits=self.limits)).start
+        turns = tuple(map(self._with_history, self.turns.values()))
+        started = decide(PoolState(now=self.now, turns=turns, limits=self.limits)).start
         for id in started:
             self.turns[id] = structs.replace(self.turns[id], runs=True, since=self.now)
+            for name in (self.turns[id].claim.folder, self.turns[id].session):
+                self.begun[name] += 1
+                self.served[name] = self.now
         running = [each for each in self.turns.values() if each.runs]
         assert exceeded(self.limits, running) == [], (before, started)
         sessions = [each.session for each in running]
         assert len(sessions) == len(set(sessions)), "two turns of one session"
         return started
+
+    def _with_history(self, turn: PoolTurn) -> PoolTurn:
+        folder, session = (self.served.get(name, 0.0) for name in (turn.claim.folder, turn.session))
+        return structs.replace(turn, folder_served=folder, session_served=session)
 
     def end(self, which: int) -> None:
         running = [id for id, each in self.turns.items() if each.runs]
@@ -293,3 +305,39 @@ def test_each_turn_that_waits_is_either_started_or_told_why_not(waiting: list[Cl
     assert sorted([*decision.start, *told]) == [each.id for each in turns]
     assert [wait.position for wait in decision.waiting] == list(range(1, len(told) + 1))
     assert all(wait.reason for wait in decision.waiting)
+
+
+# -- fair
+
+
+def spread(yard: Yard, names: tuple[str, ...], dice: random.Random) -> int:
+    """How far apart these were at most in what they had begun, as long as each of them had something that waits."""
+    most = 0
+    while True:
+        yard.step()
+        waiting = {name for each in yard.turns.values() if not each.runs for name in (each.claim.folder, each.session)}
+        if not waiting >= {*names}:
+            return most
+        begun = [yard.begun[name] for name in names]
+        most = max(most, max(begun) - min(begun))
+        running = [each for each in yard.turns.values() if each.runs]
+        del yard.turns[min(running, key=lambda each: each.since + dice.random() * 3).id]  # all take about as long
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_folders_are_served_alike_though_one_came_with_all_its_turns_before_the_others(seed: int) -> None:
+    memory = {"claude": 200.0, "codex": 250.0, "gemini": 300.0}
+    yard = Yard(PoolLimits(total=5, agents={"claude": 3}, memory_mb=1000.0))
+    for folder in "abcde":
+        for n in range(40):
+            agent = ("claude", "codex", "gemini")[n % 3]
+            yard.come(Claim(agent=agent, account=agent, folder=folder, memory_mb=memory[agent]))
+    assert spread(yard, tuple("abcde"), random.Random(seed)) <= 3
+
+
+def test_sessions_of_a_folder_are_served_alike_though_one_came_with_all_its_turns_before_the_others() -> None:
+    yard = Yard(PoolLimits(total=1))
+    for session in ("first", "second", "third"):
+        for _ in range(10):
+            yard.come(Claim(agent="claude", account="claude", folder="a"), session)
+    assert spread(yard, ("first", "second", "third"), random.Random(0)) <= 1

@@ -323,8 +323,8 @@ AUDIT = """
 async def test_many_turns_of_five_processes_stay_within_all_limits_and_all_finish(stable: Stable) -> None:
     """OSTLER_POOL_TURNS=200 runs as many; each start is looked at inside its own transaction.
 
-    Fair is what `decide` says (test_decide.py). A process may take a second to see that it is next, in which others go
-    on: with turns that take no time, that is seen to be fair only over many.
+    Fair is what `decide` says (test_decide.py): what the next one may have is kept for it. On a busy machine its
+    process may take long to see that, while others go on with what they have: it is looked at only roughly, over many.
     """
     count = int(os.environ.get("OSTLER_POOL_TURNS", "25")) // 5
     config = stable.home / ".config/ostler"

@@ -1,12 +1,14 @@
 """Decides which turns may start: a pure function of who runs, who waits, the limits and what is free.
 
 Turns start in order: by priority, which grows while a turn waits, then those whose folder has the fewest running
-turns, then the oldest. One that a limit keeps waiting is overtaken by those that need nothing of that limit. Nothing
-starves: priority grows without bound, and what the first in line needs is kept free for it once it has waited long.
+turns, then those whose folder was served longest ago. One that a limit keeps waiting is overtaken by those that need
+nothing of that limit. Nothing starves: priority grows without bound, and what the first in line needs is kept free for
+it once it has waited long.
 """
 
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush
 
 from msgspec import Struct, structs
 
@@ -45,21 +47,32 @@ def decide(state: PoolState) -> PoolDecision:
     start: list[str] = []
     waits: dict[str, _Wait] = {}
     reserved = False
-    for turn in _in_order(state):
+    line = _Line(state)
+    for turn in line:
         wait = sessions.wait_of(turn) or _unready(state, turn) or usage.wait_of(turn)
         if wait is None:
             usage.add(turn)
+            line.count(turn)
             start.append(turn.id)
             continue
         waits[turn.id] = wait
         if not reserved and wait.kind in ("limit", "shared", "memory") and state.now - turn.since >= PATIENCE:
             usage.reserve(turn.claim)
             reserved = True
-    waiting = tuple(
-        Waiting(turn=id, position=n, kind=wait.kind, reason=wait.reason, until=wait.until)
-        for n, (id, wait) in enumerate(waits.items(), 1)
+    return PoolDecision(start=tuple(start), waiting=_places(state, waits), end=_to_end(state, waits))
+
+
+def _places(state: PoolState, waits: dict[str, _Wait]) -> tuple[Waiting, ...]:
+    """In the order in which they would start, if each fitted when it is its turn."""
+    order, line = [], _Line(state)
+    for turn in line:
+        line.count(turn)
+        if turn.id in waits:
+            order.append(turn.id)
+    return tuple(
+        Waiting(turn=id, position=n, kind=waits[id].kind, reason=waits[id].reason, until=waits[id].until)
+        for n, id in enumerate(order, 1)
     )
-    return PoolDecision(start=tuple(start), waiting=waiting, end=_to_end(state, waits))
 
 
 def may_start(state: PoolState, turn: str) -> bool:
@@ -67,39 +80,49 @@ def may_start(state: PoolState, turn: str) -> bool:
     return turn in decide(state).start
 
 
-def _in_order(state: PoolState) -> list[PoolTurn]:
-    """Those that wait, as they are to start. A folder that is given a turn goes behind the others."""
-    running = Counter(turn.claim.folder for turn in state.turns if turn.runs)
-    waiting = [turn for turn in state.turns if not turn.runs]
-    levels: dict[int, list[PoolTurn]] = {}
-    for turn in waiting:
-        level = turn.claim.priority + int(max(0.0, state.now - turn.since) // AGING)
-        levels.setdefault(level, []).append(turn)
-    ordered: list[PoolTurn] = []
-    for level in sorted(levels, reverse=True):
-        ordered += _fair(levels[level], running)
-    return ordered
-
-
-def _fair(turns: list[PoolTurn], running: Counter[str]) -> list[PoolTurn]:
-    """Taken in turns from the folders, and within a folder from its sessions: first who has the least, then the oldest.
-
-    A turn's place in its folder's own queue is added to what runs there, so that one folder's hundred turns do not
-    come before another's one.
+class _Line:
+    """Those that wait, in the order in which they are to start: by priority, then the folder that has the least, then
+    the one that was served longest ago. One that cannot start does not cost its folder its place, unless it is counted.
     """
-    sessions: Counter[tuple[str, str]] = Counter()
+
+    def __init__(self, state: PoolState) -> None:
+        self._taken = Counter(turn.claim.folder for turn in state.turns if turn.runs)
+        self._levels: dict[int, list[PoolTurn]] = {}
+        for turn in state.turns:
+            if not turn.runs:
+                level = turn.claim.priority + int(max(0.0, state.now - turn.since) // AGING)
+                self._levels.setdefault(level, []).append(turn)
+
+    def __iter__(self) -> Iterator[PoolTurn]:
+        for level in sorted(self._levels, reverse=True):
+            queues = _by_folder(self._levels[level])
+            heap = [self._place(queue[0]) for queue in queues.values()]
+            heapify(heap)
+            while heap:
+                *_, folder = heappop(heap)
+                yield queues[folder].popleft()
+                if queues[folder]:
+                    heappush(heap, self._place(queues[folder][0]))
+
+    def _place(self, turn: PoolTurn) -> tuple[int, float, int, str]:
+        return (self._taken[turn.claim.folder], turn.folder_served, turn.n, turn.claim.folder)
+
+    def count(self, turn: PoolTurn) -> None:
+        """The turn has its folder's place: the next of it goes behind the other folders."""
+        self._taken[turn.claim.folder] += 1
+
+
+def _by_folder(turns: list[PoolTurn]) -> dict[str, deque[PoolTurn]]:
+    """Of each folder its sessions in turn: first the one that was served longest ago, then the oldest."""
+    sessions: Counter[str] = Counter()
     placed = []
     for turn in sorted(turns, key=lambda turn: turn.n):
-        key = (turn.claim.folder, turn.session)
-        placed.append((sessions[key], turn.n, turn))
-        sessions[key] += 1
-    folders: Counter[str] = Counter()
-    ranked = []
-    for round_of_session, n, turn in sorted(placed, key=lambda each: each[:2]):
-        folder = turn.claim.folder
-        ranked.append((running[folder] + folders[folder], round_of_session, n, turn))
-        folders[folder] += 1
-    return [each[-1] for each in sorted(ranked, key=lambda each: each[:3])]
+        placed.append((sessions[turn.session], turn.session_served, turn.n, turn))
+        sessions[turn.session] += 1
+    folders: dict[str, deque[PoolTurn]] = {}
+    for *_, turn in sorted(placed, key=lambda each: each[:3]):
+        folders.setdefault(turn.claim.folder, deque()).append(turn)
+    return folders
 
 
 class _Sessions:
