@@ -67,7 +67,7 @@ class PipelineRunner:
 
     async def _watch_for_cancel(self) -> None:
         """Other processes ask for it in the store."""
-        while self._runs.find(self._row.id).state != "cancelling":
+        while self._runs.state(self._row.id) != "cancelling":
             await change_since(self._o.store, self._o.store.data_version())
         await self._work.cancel()
 

@@ -82,6 +82,10 @@ class Runs:
             )
         return found[0]
 
+    def state(self, id: str) -> str:
+        """Of a run that is there."""
+        return str(self._store.documents(documents.RUN_STATE, id)[0])
+
     async def change(self, id: str, **fields: Any) -> RunRow:
         return await self._update(id, lambda row: structs.replace(row, **fields))
 
@@ -148,12 +152,18 @@ class Runs:
         found = self._store.documents(documents.NODE, run, node)
         return _node(found[0]) if found else NodeRow(run=run, node=node)
 
-    async def change_node(self, run: str, node: str, **fields: Any) -> NodeRow:
+    async def change_node(self, run: str, node: str, *, full: bool = False, **fields: Any) -> NodeRow:
+        """A power failure may undo it, unless `full`; never without what was written after it.
+
+        A turn is found again, since it is written later; a result, since DBOS has it.
+        """
+
         def changed(body: bytes | None) -> bytes:
             row = _node(body) if body is not None else NodeRow(run=run, node=node)
             return _encode(structs.replace(row, **fields))
 
-        return _node(await self._store.change_documents(lambda db: documents.change_node(db, run, node, changed)))
+        change = partial(documents.change_node, run=run, node=node, change=changed)
+        return _node(await self._store.change_documents(change, full=full))
 
     async def add_session(self, run: str, node: str, item: str, session: str) -> None:
         """Kept before its first turn begins: whoever resumes the run finds the agent's conversation."""
@@ -166,7 +176,7 @@ class Runs:
         row = self.node(run.id, node)
         if row.state != "gate":
             raise OstlerError("bad_request", f"{node} does not wait for an approval: it is {row.state}")
-        return await self.change_node(run.id, node, approval=approval)
+        return await self.change_node(run.id, node, full=True, approval=approval)
 
     def data_version(self) -> int:
         return self._store.data_version()

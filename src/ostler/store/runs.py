@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Callable
 
 RUN = "SELECT body FROM runs WHERE id = ?"
+RUN_STATE = "SELECT state FROM runs WHERE id = ?"
 RUNS = "SELECT body FROM runs ORDER BY created_at DESC, id"
 RUNS_OPEN = "SELECT body FROM runs WHERE state IN ('running', 'cancelling')"
 RUNS_LIKE = "SELECT body FROM runs WHERE substr(id, 1, length(?1)) = ?1 ORDER BY created_at DESC"

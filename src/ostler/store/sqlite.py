@@ -269,13 +269,13 @@ class Store:
 
     # -- pipelines: their rows are told apart by their ids, and read by the room that knows them
 
-    def documents(self, query: str, *values: str) -> list[bytes]:
-        """The bodies that one of the queries of `store.runs` finds."""
+    def documents(self, query: str, *values: str) -> list[Any]:
+        """The bodies, or states, that one of the queries of `store.runs` finds."""
         return [body for (body,) in self._read(query, *values)]
 
-    async def change_documents(self, change: Callable[[sqlite3.Connection], T]) -> T:
-        """Runs a change of `store.runs` in a transaction of its own."""
-        return await self._firmly(change)
+    async def change_documents(self, change: Callable[[sqlite3.Connection], T], *, full: bool = True) -> T:
+        """Runs a change of `store.runs` in a transaction of its own; `full`: it also survives a power failure."""
+        return await self._writer.write(change, full=full)
 
     def data_version(self) -> int:
         """Differs from the last answer once anybody, in any process, has committed something."""
