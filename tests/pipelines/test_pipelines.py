@@ -1,9 +1,11 @@
 """Pipelines at work with the scripted agent: graphs, gates, loops, items, worktrees, cancel, fork, and kill -9."""
 
+import contextlib
 import json
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -117,6 +119,9 @@ def test_nodes_hand_on_what_they_say_and_conditions_choose(shell: Shell) -> None
     report = shell("pipeline", "show", row["id"], "--report").stdout
     assert report.startswith("# flow: failed") and "rescued from failed" in report
     assert row["id"] in shell("pipeline", "list").stdout
+    kept = Path(shell.environ["OSTLER_HOME"], "pipelines", row["id"], "dbos.sqlite")
+    with contextlib.closing(sqlite3.connect(kept)) as db:
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)  # one flush for each commit, not several
     forked = shell("pipeline", "fork", row["id"], "risky", "--json")
     again = json.loads(forked.stdout)
     assert again["run"]["fork_of"] == row["id"]

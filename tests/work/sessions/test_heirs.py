@@ -5,7 +5,9 @@ import json
 from ostler import clock
 from ostler.model import Ended, Envelope, Limits, Notice, Started, Text
 from ostler.process import tree
+from ostler.store import Store
 from ostler.work import Ostler
+from waiting import until
 from work.scripted import Stable
 
 HALF = [
@@ -125,13 +127,42 @@ async def test_at_the_command_line_it_is_one_turn(stable: Stable) -> None:
     assert (told["agent"], told["text"]) == ("codex", "finished") and told["handed_from"]
 
 
-async def test_a_node_of_a_pipeline_goes_on_with_the_next_agent(stable: Stable) -> None:
-    stable.script.plays(HEIR, HALF)
+def flow(stable: Stable) -> str:
+    """A pipeline of one node, whose agent has another behind it."""
     node = '[nodes.only]\nagent = "claude"\nprompt = "go"\naccess = "write"\nfallback = ["codex"]\n'
     (stable.folder / "flow.toml").write_text(node)
-    run = stable.cli("pipeline", "run", "flow.toml", "--json", OSTLER_ONLY="script")
+    return "flow.toml"
+
+
+async def test_a_node_of_a_pipeline_goes_on_with_the_next_agent(stable: Stable) -> None:
+    stable.script.plays(HEIR, HALF)
+    run = stable.cli("pipeline", "run", flow(stable), "--json", OSTLER_ONLY="script")
     out, err = run.communicate(timeout=90)
     assert run.returncode == 0, err
     (row,) = json.loads(out)["nodes"]
     assert (row["result"]["agent"], row["result"]["text"]) == ("codex", "finished")
     assert row["result"]["notices"] == ["the quota of claude ended, and codex went on"]
+
+
+async def test_a_run_that_is_killed_goes_on_with_the_agent_that_took_over(stable: Stable) -> None:
+    taken = {"match": "^You take over", "steps": [{"say": "on it"}, {"never_end": True}]}
+    stable.script.plays({"match": "You were interrupted", "steps": [{"say": "finished"}]}, taken, HALF)
+    run = stable.cli("pipeline", "run", flow(stable), OSTLER_ONLY="script")
+    with Store.open(stable.state) as store:
+
+        def at_work() -> bool:
+            heirs = [row for row in store.sessions() if row.handed_from]
+            return any(isinstance(e, Text) and e.text == "on it" for row in heirs for e in store.events(row.id))
+
+        await until(at_work)
+    run.kill()
+    run.communicate()
+    resumed = stable.cli("pipeline", "resume", "last", "--json", OSTLER_ONLY="script")
+    out, err = resumed.communicate(timeout=90)
+    assert resumed.returncode == 0, err
+    (row,) = json.loads(out)["nodes"]
+    assert (row["result"]["agent"], row["result"]["text"]) == ("codex", "finished")
+    assert row["result"]["notices"] == [
+        "the quota of claude ended, and codex went on",
+        "it was interrupted, and went on in the same conversation",
+    ]
