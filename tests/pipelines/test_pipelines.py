@@ -1,5 +1,6 @@
 """Pipelines at work with the scripted agent: graphs, gates, loops, items, worktrees, cancel, fork, and kill -9."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from cli.conftest import Shell
+from ostler.pipelines.parse import parse_pipeline
 from ostler.pipelines.runs import Runs
 from ostler.process import tree
 from ostler.store import Store
@@ -280,6 +282,20 @@ def test_a_run_that_is_killed_goes_on_and_repeats_nothing_that_was_finished(shel
     written = (shell.folder / "done").read_text().split()
     assert [n for n in written if f"n{n}" in before and written.count(n) > 1] == []
     _nothing_left(shell)
+
+
+def test_a_run_that_was_killed_while_dbos_made_its_tables_begins(shell: Shell) -> None:
+    """As in a run that was killed so: its first tables were there, and could not be made again."""
+    made = parse_pipeline("flow.toml", '[nodes.a]\ncommand = ["echo", "hi"]\n')
+    with Store.open(shell.environ["OSTLER_HOME"]) as store:
+        run = asyncio.run(Runs(store).add(made, str(shell.folder), {}))
+        kept = Runs(store).folder(run.id) / "dbos.sqlite"
+    with contextlib.closing(sqlite3.connect(kept)) as db:
+        db.execute("CREATE TABLE dbos_migrations (version INTEGER NOT NULL PRIMARY KEY)")
+        db.execute("CREATE TABLE workflow_status (workflow_uuid TEXT PRIMARY KEY)")
+    resumed = shell("pipeline", "resume", "last", "--json")
+    assert resumed.returncode == 0, resumed.stderr
+    assert json.loads(resumed.stdout)["nodes"][0]["result"]["text"] == "hi\n"
 
 
 def _ended(runs: Runs) -> dict[str, str]:

@@ -78,12 +78,11 @@ class Engine:
     def __init__(self, work: NodeWork, folder: Path, threads: int) -> None:
         _Current.work, _Current.loop = work, asyncio.get_running_loop()
         self._open = True
-        database = folder / "dbos.sqlite"
-        _keep_wal(database)
+        self._database = folder / "dbos.sqlite"
         DBOS(
             config={
                 "name": "ostler",
-                "system_database_url": f"sqlite:///{database}",
+                "system_database_url": f"sqlite:///{self._database}",
                 "executor_id": "local",
                 "application_version": _VERSION,
                 "log_level": "ERROR",
@@ -96,6 +95,7 @@ class Engine:
 
     async def launch(self) -> None:
         """Begins, and goes on with what was under way when the last process ended."""
+        await asyncio.to_thread(_prepare, self._database)
         await asyncio.to_thread(DBOS.launch)
 
     async def close(self) -> None:
@@ -114,10 +114,23 @@ class Engine:
         return handle.get_result(polling_interval_sec=_POLL)
 
 
-def _keep_wal(database: Path) -> None:
-    """The file remembers it: a commit is one flush to the disk instead of several, and survives as much."""
+def _prepare(database: Path) -> None:
+    """Before DBOS opens it. A file that a kill has left half made is begun anew.
+
+    Its write-ahead log, which the file remembers, makes a commit one flush to the disk instead of several.
+    """
+    if database.exists() and _is_half_made(database):
+        for end in ("", "-wal", "-shm"):
+            Path(f"{database}{end}").unlink(missing_ok=True)
     with contextlib.closing(sqlite3.connect(database)) as db:
         db.execute("PRAGMA journal_mode = WAL")
+
+
+def _is_half_made(database: Path) -> bool:
+    """DBOS makes its first tables one by one, and then notes that they are there: before that nothing is in them."""
+    with contextlib.closing(sqlite3.connect(database)) as db:
+        tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return "dbos_migrations" in tables and not db.execute("SELECT 1 FROM dbos_migrations").fetchone()
 
 
 @DBOS.workflow(name="node")
