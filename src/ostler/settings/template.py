@@ -151,6 +151,8 @@ _TEMPLATE = """\
 #memory_mb = 8000
 #free_memory_mb = 256
 #retries = 2
+#warm = { claude = 1 }
+#warm_seconds = 600
 
 # Dollars a day after which no further turn begins: (trust)
 #[spending]

@@ -69,6 +69,7 @@ class OstlerParts:
         self._folders = FolderSettings(settings, load)
         self.desk = OwnerDesk(self.store, role)
         self._stays = role == "up"
+        self._warms = role in ("up", "acp", "api")
         self._lingers = role not in ("cli", "doctor")  # others are gone before a turn that goes on could end
         self._serves = role in ("up", "acp", "mcp")  # others wait for its event loop
         self.warden = SharedWarden(store.folder)
@@ -130,6 +131,7 @@ class OstlerParts:
             turns=self.turns,
             control=self.control,
             terminal=self.terminal_context,
+            warms=self._warms,
         )
 
     def __repr__(self) -> str:
@@ -175,7 +177,8 @@ class OstlerParts:
     def _idle_processes(self) -> list[IdleProcess]:
         idle = self.keepers.idle_dialogs()
         agents = {id: row.agent for id, row in self.store.sessions_of(idle).items()} if idle else {}
-        memory = {id: self.pool.memory.of(agent) for id, agent in agents.items()}
+        spares = {id: self.dialogs.agent_of(id) for id in idle if id not in agents}
+        memory = {id: self.pool.memory.of(agent) for id, agent in {**agents, **spares}.items()}
         return [IdleProcess(session=id, memory_mb=amount, since=idle[id]) for id, amount in memory.items()]
 
     async def _end_idle(self, session: str) -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:  # imported when a dialog begins: most turns have none
     from ostler.work.dialogs.live_dialog import LiveDialog
 
 
+_LONG_AGO = 1e-9  # a spare is closed before all that somebody has used
+
 # Of each attempt; a process that stays keeps the first.
 _OF_HOOKS = ("OSTLER_CALLBACK_URL", "OSTLER_CALLBACK_TOKEN", "OSTLER_TURN")
 
@@ -50,6 +52,7 @@ class Held(Struct):
     idle: float  # seconds until it is closed, by the settings of the last turn's folder
     last: str = ""
     rests_since: float = 0.0  # 0: it is in use
+    spare: Turn | None = None  # what it was started for, where its session is still to come
 
 
 class Dialogs:
@@ -67,6 +70,7 @@ class Dialogs:
         self._before = before
         self._live: dict[str, Held] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self.warming = asyncio.Lock()  # spares are started one after the other
 
     async def run(self, attempt: Attempt, context: TurnContext) -> Carried:
         """Runs one attempt at a turn in the session's dialog, which is started if there is none that fits."""
@@ -122,6 +126,29 @@ class Dialogs:
         """The sessions whose dialogs no turn uses, and since when."""
         return {session: held.rests_since for session, held in self._live.items() if held.rests_since}
 
+    def agent_of(self, session: str) -> str:
+        return self._live[session].made_for.agent
+
+    # -- spares: dialogs of sessions that are still to come
+
+    async def warm(self, attempt: Attempt, seconds: float, stop: Stop) -> None:
+        """Starts a dialog for a session that nobody has yet; it is closed after this time. Raises why it cannot."""
+        session = attempt.turn.session
+        dialog = await self._start(attempt, stop)
+        dialog.terminals = self._terminals(session) if self._terminals else None
+        self._live[session] = Held(fingerprint(attempt), dialog, seconds, rests_since=_LONG_AGO, spare=attempt.turn)
+        dialog.rest(seconds, lambda: self._retire(session, dialog))
+
+    def spares(self, who: str, folder: str, access: str) -> list[str]:
+        """The sessions to come for this profile or agent, folder and access; what else a turn wants may not fit."""
+        wanted = (who, folder, access)
+        turns = {id: held.spare for id, held in self._live.items() if held.spare is not None and held.dialog.usable}
+        return [id for id, turn in turns.items() if (turn.profile or turn.agent, turn.folder, turn.access) == wanted]
+
+    def take(self, session: str) -> None:
+        """The session is there: it is nobody else's."""
+        self._live[session].spare = None
+
     def running(self, turn: str) -> "LiveDialog":
         """The dialog that runs this turn. Raises not_found."""
         for held in self._live.values():
@@ -159,7 +186,7 @@ class Dialogs:
 
     def _knows_all(self, held: Held, turn: Turn) -> bool:
         """Whether the dialog ran the turn before. Another process may have: this one never heard of it."""
-        return self._before is None or held.last in (turn.id, self._before(turn.id))
+        return self._before is None or (held.last or None) in (turn.id, self._before(turn.id))
 
     def _retire(self, session: str, dialog: "LiveDialog") -> None:
         """From this moment on no turn finds it."""

@@ -287,6 +287,10 @@ class LiveSession:
 
     def turn_run(self, prepared: Prepared, next_seq: int, stop: Stop, record: Recording | None = None) -> TurnRun:
         first, terminal = prepared.attempt, None
+        if self.context.warms and first.transport == "dialog" and prepared.setup.settings.pool.warm:
+            from ostler.work.sessions.warm import warm_up
+
+            self.context.turns.own(warm_up(self, prepared))
         if first.transport not in ("terminal", "visible", "pty", "tmux"):  # which have their own
             settings = prepared.setup.settings
             terminal = TurnTerminal(self.context.terminal, self.row, first.turn, first.redactor, first.shown, settings)

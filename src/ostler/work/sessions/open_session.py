@@ -1,6 +1,6 @@
 """A session to run turns in: a stored one that goes on, or a new one."""
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ostler import clock
 from ostler.access import Access
@@ -81,6 +81,9 @@ def _new(context: SessionContext, options: SessionOptions) -> LiveSession:
         agent_session=options.agent_session,
         transport=options.transport,
     )
+    if options.agent_session is None:
+        spare = context.services.keepers.take_spare(row.profile or row.agent, row.folder, row.access)
+        row = structs.replace(row, id=spare or row.id)
     if options.transport is not None:
         from ostler.work.sessions.moving import check_move
 

@@ -79,6 +79,13 @@ class Keepers:
         """The id of a conversation that a screen was started with and in which no turn was run yet."""
         return self.tuis.chosen_id(session) if "tuis" in self.__dict__ else None
 
+    def take_spare(self, who: str, folder: str, access: str) -> str | None:
+        """The id of a session to come whose dialog has been started, which is the caller's then."""
+        found = self.dialogs.spares(who, folder, access) if "dialogs" in self.__dict__ else []
+        if found:
+            self.dialogs.take(found[0])
+        return found[0] if found else None
+
     async def close(self, session: str, but: AnyTransport | None = None) -> None:
         """Ends what is kept for this session, but for what is for the transport `but`."""
         for transport, keeper in STAYING.items():

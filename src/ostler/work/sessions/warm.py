@@ -1,0 +1,60 @@
+"""Keeps dialogs started for sessions that are still to come, so that their first turn need not wait for the agent."""
+
+import logging
+
+from msgspec import structs
+
+from ostler.errors import OstlerError
+from ostler.model import Session, TurnOptions
+from ostler.work.sessions.live_session import LiveSession, Prepared
+from ostler.work.sessions.rows import LONG_ID, new_session_id
+from ostler.work.transports.stop import Stop
+
+_log = logging.getLogger(__name__)
+
+
+async def warm_up(live: LiveSession, prepared: Prepared) -> None:
+    """As many as the settings say for the profile or agent of a turn that has just begun, and just like that turn.
+
+    None while turns wait: what a spare takes would be theirs. None with hooks, which call for one launch alone.
+    """
+    turn, limits = prepared.attempt.turn, prepared.setup.settings.pool
+    dialogs, stop = live.context.services.keepers.dialogs, Stop()
+    who = turn.profile or turn.agent
+    async with dialogs.warming:
+        with live.context.turns.cancellable(stop):  # for when ostler closes
+            while len(dialogs.spares(who, turn.folder, turn.access)) < limits.warm.get(who, 0):
+                if prepared.attempt.callback is not None or any(
+                    not each.runs for each in live.context.store.pool_turns()
+                ):
+                    return
+                try:
+                    made = await _to_come(live, prepared).prepare("(none)", _options(prepared), stop)
+                    await dialogs.warm(made.attempt, limits.warm_seconds, stop)
+                except OstlerError as error:
+                    _log.info("no dialog with %s was started for later: %s", who, error)
+                    return
+
+
+def _to_come(live: LiveSession, prepared: Prepared) -> LiveSession:
+    """A session like this one, without its past. Its id is long: nobody else may hit on it before it is stored."""
+    row, store = live.row, live.context.store
+    fresh = Session(
+        id=new_session_id(lambda id: store.session(id) is not None, LONG_ID),
+        agent=prepared.attempt.turn.agent,
+        folder=row.folder,
+        created_at=row.created_at,
+        used_at=row.used_at,
+        access=prepared.attempt.turn.access,
+        model=row.model,
+        profile=row.profile,
+        system=row.system,
+        system_mode=row.system_mode,
+        transport=row.transport,
+    )
+    return LiveSession(live.context, fresh, stored=False, options=live.options)
+
+
+def _options(prepared: Prepared) -> TurnOptions:
+    """Without what belongs to the prompt."""
+    return structs.replace(prepared.options, attachments=(), schema=None, command=False, mode=None)
