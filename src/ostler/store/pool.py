@@ -3,7 +3,6 @@
 import sqlite3
 from collections.abc import Callable
 from math import inf
-from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -13,7 +12,7 @@ from ostler.model.pool import Claim, PoolTurn, SharedSlots
 from ostler.store.rows import read_claim
 
 
-class PoolRows(NamedTuple):
+class PoolRows(msgspec.Struct, frozen=True):
     """What the store knows of the pool at one moment."""
 
     turns: tuple[PoolTurn, ...]  # those that run or wait

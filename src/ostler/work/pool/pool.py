@@ -3,9 +3,8 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from ostler import clock
 from ostler.errors import OstlerError, kind_of_os_error
@@ -86,18 +85,17 @@ class Pool:
             raise OstlerError(kind, f"what this machine has left cannot be read: {error}") from error
 
     def _state(self, rows: PoolRows) -> PoolState:
-        turns, parked, shared = rows
-        waiting = [turn for turn in turns if not turn.runs]
+        waiting = [turn for turn in rows.turns if not turn.runs]
         stopped = {owner.id for owner in self._owners_of(waiting) if _is_stopped(owner)}
         held = {turn.session: "its ostler process is stopped" for turn in waiting if turn.owner in stopped}
         return PoolState(
             now=clock.now(),
-            turns=turns,
+            turns=rows.turns,
             limits=self.settings.pool,
-            shared=shared,
-            parked=parked,
+            shared=rows.shared,
+            parked=rows.parked,
             held={**held, **self.held},
-            available_mb=available_mb() if any(turn.runs for turn in turns) else None,
+            available_mb=available_mb() if any(turn.runs for turn in rows.turns) else None,
             me=self.owner,
             room=_room(),
         )
@@ -126,7 +124,7 @@ class Pool:
         return {**told, **{wait.turn: wait for wait in starting}}
 
 
-class SharedDemand(NamedTuple):
+class SharedDemand(Struct, frozen=True):
     """Of each limit over all machines: what runs, and what runs or could start."""
 
     running: dict[str, int]
