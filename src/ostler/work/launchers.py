@@ -4,12 +4,12 @@ Behind a wall their cache cannot be written, or a command could plant the progra
 the launcher runs outside, installs what it is asked for as it always does, and only tells where that lies.
 """
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import DecodeError, Struct
+from msgspec.json import decode, encode
 
 from ostler import clock
 from ostler.errors import OstlerError
@@ -60,7 +60,7 @@ async def started_itself(argv: Sequence[str], env: Mapping[str, str], cache: Pro
     call = launcher_call(argv)
     if call is None:
         return tuple(argv)
-    key = f"launcher:{json.dumps([argv[0], call.package, call.program, env.get('HOME', '')])}"
+    key = f"launcher:{encode([argv[0], call.package, call.program, env.get('HOME', '')]).decode()}"
     known = cache.get(key)
     if not (isinstance(known, dict) and clock.now() - known["at"] < REMEMBERED and is_program(known["program"])):
         find = _by_npx if os.path.basename(argv[0]) == "npx" else _by_uvx
@@ -102,10 +102,10 @@ def _checked(program: str | None, call: LauncherCall) -> str:
 def _only_program(installed: Path) -> str:
     """The program that npx would start: the package's only one, else the one that is called like it."""
     try:
-        (package,) = json.loads((installed / "package.json").read_text())["dependencies"]
-        manifest = json.loads((installed / "node_modules" / package / "package.json").read_text())
+        (package,) = decode((installed / "package.json").read_bytes())["dependencies"]
+        manifest = decode((installed / "node_modules" / package / "package.json").read_bytes())
         programs = manifest.get("bin", {})
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, DecodeError, ValueError, KeyError, TypeError):
         return ""
     own = str(package).rpartition("/")[2]
     if isinstance(programs, str) or not isinstance(programs, dict):
