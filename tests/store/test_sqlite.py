@@ -289,7 +289,10 @@ async def test_a_second_prompt_is_busy_or_queued(store: Store, make: SimpleNames
     await store.begin_turn(make.row("t1"))
     with pytest.raises(OstlerError) as caught:
         await store.begin_turn(make.row("t2"))
-    assert caught.value.kind == "busy"
+    assert (caught.value.kind, caught.value.message) == ("busy", "session k3 is busy")
+    await store.rename_session("k3", "hay")
+    with pytest.raises(OstlerError, match="session hay is busy"):
+        await store.begin_turn(make.row("t2"))
     await store.queue_turn(make.row("t2", owner="waits"))
     await store.queue_turn(make.row("t3"))
     assert [(turn.id, turn.state) for turn in store.running_turns()] == [

@@ -74,7 +74,7 @@ def change_session(db: sqlite3.Connection, id: str, fields: Mapping[str, Any]) -
     before = need_session(db, id)
     changed = _changed(before, fields)
     if fields.get("state") == "closed" and _state(db, id) != "idle":
-        raise busy(id)
+        raise busy(before)
     state = _state(db, id, closed=changed.state == "closed")
     return _update(db, before, msgspec.structs.replace(changed, state=state))
 
@@ -92,7 +92,7 @@ def move_session(db: sqlite3.Connection, id: str, move: Move) -> Session:
     if _state(db, id) in ("idle", "queued"):
         return _move(db, session, move)
     if not move.later:
-        raise busy(id)
+        raise busy(session)
     return _save(db, msgspec.structs.replace(session, moving_to=move.to))
 
 
@@ -121,8 +121,9 @@ def need_session(db: sqlite3.Connection, id: str) -> Session:
     return _session(found[0])
 
 
-def busy(id: str) -> OstlerError:
-    return OstlerError("busy", f"Session {id} is busy", "Wait for its turn to end, queue with --wait, or cancel it")
+def busy(session: Session) -> OstlerError:
+    hint = "Wait for its turn to end, queue with --wait, or cancel it"
+    return OstlerError("busy", f"session {session.name or session.id} is busy", hint)
 
 
 def _changed(session: Session, fields: Mapping[str, Any]) -> Session:
@@ -182,7 +183,7 @@ def begin_turn(db: sqlite3.Connection, row: TurnRow, gate: Gate | None = None) -
     session = need_session(db, row.session)
     refuse_closed(session)
     if _state(db, row.session) != "idle":
-        raise busy(row.session)
+        raise busy(session)
     if gate is not None and not pool.admits(db, row, gate):
         queue_turn(db, row)
         return None
