@@ -65,7 +65,7 @@ async def test_a_pane_takes_prompts_asks_is_interrupted_and_resumes(visible: Yar
     assert panes(state(visible)) == []
 
 
-@pytest.mark.parametrize("agent", ["claude", "codex"])
+@pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
 @pytest.mark.core
 async def test_a_turn_goes_on_when_ostler_is_killed_and_ends_right(visible: Yard) -> None:
     process = visible.cli("run", visible.agent, "[[hold:one]] wait", "--transport", "tmux")
@@ -84,10 +84,11 @@ async def test_a_turn_goes_on_when_ostler_is_killed_and_ends_right(visible: Yard
         events = o.store.events(session.id)
         assert [event.text for event in events if isinstance(event, Text)] == [row.envelope.text]
         assert len([event for event in events if isinstance(event, Started)]) == 1
-        assert hooks_in(events)[:2] == ["SessionStart", "UserPromptSubmit"]
+        face = KNOWN[visible.agent].hooks
+        assert face is not None and hooks_in(events)[:2] == [face.start, face.submits]
         # The last goes to the new process, unless the file of the conversation tells the end before it.
         decided = " ".join(row.envelope.evidence)
-        assert hooks_in(events)[2:] == ["Stop"] or "transcript: done" in decided, decided
+        assert hooks_in(events)[2:] == [face.ends[0]] or "transcript: done" in decided, decided
         await o.close_session(session.id)
     assert panes(state(visible)) == []
 
