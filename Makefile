@@ -62,7 +62,7 @@ tables: $(VENV)/.ready
 	@$(BIN)/python tools/page_types.py
 
 # The real CLIs, pinned, in a cache folder of their own; each test talks to a scripted model on loopback.
-test-real: deps $(VENV)/.ready $(CLIS)/.ready $(CLIS)/acp-python/.ready
+test-real: deps $(VENV)/.ready $(PAGE) $(CLIS)/.ready $(CLIS)/acp-python/.ready
 	OSTLER_TEST_CLIS=$(CLIS) OSTLER_TEST_NODE=$(NODE)/bin $(PYTEST) -n 2 --dist loadgroup $(SELECT) tests/real
 
 # Of these what a change breaks first, with each CLI, in a quarter of the time.
