@@ -364,7 +364,7 @@ async def test_a_machine_whose_lease_has_run_out_is_not_asked(
     monkeypatch.setattr(states, "LEASE", 0.2)
     await until(lambda: (seen := door.membership.machine("owl")) is not None and seen.state == "unreachable")
     answer = await door.client.get(f"/api/sessions/{id}")
-    assert answer.status_code == 502 and "not been heard of" in answer.json()["detail"]
+    assert answer.status_code == 502 and "not been heard from" in answer.json()["detail"]
     with pytest.raises(websockets.InvalidStatus) as refused:
         url = f"{door.ws}/api/sessions/{id}/terminal/ws"
         await websockets.connect(url, additional_headers=door.bearer(), proxy=None)
