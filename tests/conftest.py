@@ -52,21 +52,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     What computes is left for the end, when a worker would else be the only one that still has something to do.
     """
-    files: dict[str, dict[Path, int]] = {}  # of each folder, with their places
-    for item in items:
-        folder = files.setdefault(_folder(item), {})
-        folder.setdefault(item.path, len(folder))
-
-    def place(item: pytest.Item) -> tuple[bool, float]:
-        folder = files[_folder(item)]
-        return _folder(item) in COMPUTING, folder[item.path] / len(folder)
-
-    items.sort(key=place)
-
-
-def _folder(item: pytest.Item) -> str:
-    """Of all tests: "browser", "work" …"""
-    return item.path.relative_to(Path(__file__).parent).parts[0]
+    folders: dict[str, list[Path]] = {}  # "browser", "work" … with their files
+    for path in dict.fromkeys(item.path for item in items):
+        folders.setdefault(path.relative_to(Path(__file__).parent).parts[0], []).append(path)
+    place = {
+        path: (name in COMPUTING, number / len(files))
+        for name, files in folders.items()
+        for number, path in enumerate(files)
+    }
+    items.sort(key=lambda item: place[item.path])
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
