@@ -12,7 +12,8 @@ from ostler.process import landlock
 from ostler.settings import Settings
 from ostler.work.own_sandbox import broken_programs, try_sandbox
 from ostler.work.probe import report
-from ostler.work.turns import prepare
+from ostler.work.turns.setup import programs_of
+from ostler.work.turns.turn_walls import wall_of, with_tried_sandbox
 from work.scripted import Stable
 
 CLAUDE = AGENTS["claude"]
@@ -77,9 +78,9 @@ async def test_a_wall_stands_in_for_it(stable: Stable, programs: Path, does: str
     async with stable.ostler(PATH=f"{programs}:/usr/bin:/bin", OSTLER_WALLS="auto", OSTLER_ONLY="") as o:
         setup = o.setup_in(str(stable.folder))
         turn = Turn(id="t", session="s", agent="claude", prompt="x", folder=str(stable.folder), access="write")
-        setup = await prepare._with_tried_sandbox(setup, CLAUDE, "write")
-        assert (prepare._walled(setup, turn, CLAUDE) is not None) is (by == "wall")
-        known = prepare.programs_of(setup, CLAUDE, "write")
+        setup = await with_tried_sandbox(setup, CLAUDE, "write")
+        assert (wall_of(setup, turn, CLAUDE) is not None) is (by == "wall")
+        known = programs_of(setup, CLAUDE, "write")
         assert ({"bwrap", "socat"} <= known) is (by == "sandbox")
         told = await report(CLAUDE, setup.environ, Settings(), Remembered())
         assert (told.kept["read"].by, told.kept["write"].by) == ("wall", by)
@@ -91,7 +92,7 @@ async def test_without_walls_its_commands_are_off(
     monkeypatch.setattr(landlock, "abi", lambda: 0)
     set_program(programs / "bwrap", FORBIDDEN)
     async with stable.ostler(PATH=f"{programs}:/usr/bin:/bin", OSTLER_WALLS="auto", OSTLER_ONLY="") as o:
-        setup = await prepare._with_tried_sandbox(o.setup_in(str(stable.folder)), CLAUDE, "write")
+        setup = await with_tried_sandbox(o.setup_in(str(stable.folder)), CLAUDE, "write")
         turn = Turn(id="t", session="s", agent="claude", prompt="x", folder=str(stable.folder), access="write")
-        assert prepare._walled(setup, turn, CLAUDE) is None
-        assert prepare.programs_of(setup, CLAUDE, "write") == frozenset()
+        assert wall_of(setup, turn, CLAUDE) is None
+        assert programs_of(setup, CLAUDE, "write") == frozenset()

@@ -17,8 +17,8 @@ from ostler.model import Enforcement, Turn, Wall
 from ostler.process import Size, landlock
 from ostler.settings import Settings
 from ostler.work import walls
-from ostler.work.turns import prepare
 from ostler.work.turns.command import COMMAND
+from ostler.work.turns.turn_walls import notices_without_wall, wall_of
 from ostler.work.walls import Walled, git_folders, wall_around
 from work.scripted import Stable, collect
 
@@ -344,8 +344,8 @@ async def test_on_a_kernel_without_walls_all_is_as_before_and_said(walled: Stabl
         said = {}
         for name in ("gemini", "claude", "codex", "script"):
             turn = Turn(id="t", session="s", agent=name, prompt="x", folder=str(walled.folder), access="read")
-            assert prepare._walled(setup, turn, AGENTS[name]) is None
-            said[name] = prepare._without_wall(setup, turn, AGENTS[name], None)
+            assert wall_of(setup, turn, AGENTS[name]) is None
+            said[name] = notices_without_wall(setup, turn, AGENTS[name], None)
     assert said["codex"] == said["script"] == ()
     assert said["gemini"] == (
         f"there is no wall around gemini: {walls.why_no_walls()}. Its own flags keep it to --access read",

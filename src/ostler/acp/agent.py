@@ -22,7 +22,7 @@ from ostler.work.probe import login
 from ostler.work.sessions.choice import choose
 from ostler.work.turns.environment import child_environment
 from ostler.work.turns.options import check_options
-from ostler.work.turns.prepare import server_of
+from ostler.work.turns.setup import server_of
 
 PROTOCOL = 1
 LISTED = 50  # sessions in one answer

@@ -30,7 +30,7 @@ from ostler.work import LiveSession, Ostler
 from ostler.work.offers import is_command
 from ostler.work.probe import chosen, find
 from ostler.work.sessions.choice import choose
-from ostler.work.turns.prepare import server_of
+from ostler.work.turns.setup import server_of
 
 
 class OpenSession:

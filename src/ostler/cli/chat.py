@@ -128,7 +128,7 @@ class Chat:
     async def open(cls, settings: "Settings", agent: str | None, verbose: bool, options: dict[str, Any]) -> "Chat":
         """Raises what keeps the first turn from beginning at all: no such agent, no dialogs, no such session."""
         from ostler.cli.turns import opened
-        from ostler.work.turns.prepare import server_of
+        from ostler.work.turns.setup import server_of
 
         o = opened(settings, "chat")
         await o.__aenter__()

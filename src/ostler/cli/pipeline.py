@@ -71,7 +71,7 @@ def run(what: str, given: tuple[str, ...], folder: str, mode: Any, json: bool) -
     where = os.path.realpath(folder)
 
     async def made(o: "Ostler", runs: "Runs") -> "RunRow":
-        from ostler.work.turns.prepare import check_folder
+        from ostler.work.turns.checks import check_folder
 
         return await runs.add(found, check_folder(where), inputs, owner=o.desk.id)
 

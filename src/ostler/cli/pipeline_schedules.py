@@ -49,7 +49,7 @@ async def _switched_on(o: "Ostler", what: str, folder: str, inputs: dict[str, st
     from ostler import clock
     from ostler.pipelines.schedule import ScheduleNote, keep_note, next_time
     from ostler.settings import record_schedule, trust_file
-    from ostler.work.turns.prepare import check_folder
+    from ostler.work.turns.checks import check_folder
 
     file, where = os.path.realpath(what), check_folder(os.path.realpath(folder))
     entry = _entry(what, file, where, inputs)

@@ -8,10 +8,10 @@ from ostler.cli.stdin import at_a_terminal
 from ostler.settings import trust_file
 from ostler.terminal.safe import one_line
 from ostler.work.project_config import remember_answer
-from ostler.work.turns.prepare import project_config_of, server_of
+from ostler.work.turns.setup import project_config_of, server_of
 
 if TYPE_CHECKING:
-    from ostler.work.turns.prepare import Setup
+    from ostler.work.turns.setup import Setup
 
 
 def ask_for_trust(setup: "Setup", name: str, folder: str) -> None:

@@ -26,9 +26,9 @@ from ostler.settings import Settings
 from ostler.work import LiveSession, Ostler
 from ostler.work.sessions.choice import choose
 from ostler.work.turns.begin import begin
+from ostler.work.turns.checks import check_folder
 from ostler.work.turns.live_turns import change_since
 from ostler.work.turns.options import limits_of
-from ostler.work.turns.prepare import check_folder
 
 USUAL_WAIT = 45.0  # seconds: some agents give a tool no more than a minute
 LONGEST_WAIT = 600.0

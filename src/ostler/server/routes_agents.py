@@ -18,7 +18,7 @@ from ostler.work import Ostler
 from ostler.work.plug_ins import plug_ins
 from ostler.work.probe import AgentReport
 from ostler.work.sessions.choice import choose
-from ostler.work.turns.prepare import check_folder
+from ostler.work.turns.checks import check_folder
 
 FRESH = 60.0  # seconds
 _AGAIN = 2.0  # however often somebody asks for it

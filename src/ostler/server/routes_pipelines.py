@@ -25,7 +25,7 @@ from ostler.server.run_views import (
 )
 from ostler.store.beneath import open_beneath
 from ostler.work import Ostler
-from ostler.work.turns.prepare import check_folder
+from ostler.work.turns.checks import check_folder
 
 # What reads and writes pipelines is imported where it is used: the first answer of a server must not wait for it.
 

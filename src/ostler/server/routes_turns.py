@@ -23,7 +23,7 @@ from ostler.work import LiveSession, Ostler
 from ostler.work.transports.choose import best_transport
 from ostler.work.turns.begin import begin
 from ostler.work.turns.options import limits_of
-from ostler.work.turns.prepare import server_of
+from ostler.work.turns.setup import server_of
 
 # What we write ourselves, and know to be text; all else is downloaded as bytes.
 TEXTS = frozenset(("prompt", "stdout", "stderr", "events", "diff", "structured"))

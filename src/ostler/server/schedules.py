@@ -22,7 +22,7 @@ from ostler.pipelines.schedule import (
 from ostler.server.run_processes import RunProcesses
 from ostler.settings import trust_file
 from ostler.work import Ostler
-from ostler.work.turns.prepare import check_folder
+from ostler.work.turns.checks import check_folder
 
 _LONGEST = 30.0  # seconds: the clock on the wall may be set
 

@@ -16,7 +16,7 @@ from ostler.settings import Settings
 from ostler.work.own_sandbox import try_sandbox
 from ostler.work.probe import AgentReport, OnlineAnswer, chosen, find, on_path, report
 from ostler.work.turns.environment import child_environment
-from ostler.work.turns.prepare import NotesCache, Setup
+from ostler.work.turns.setup import NotesCache, Setup
 
 if TYPE_CHECKING:
     from ostler.work.ostler import Ostler

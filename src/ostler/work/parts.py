@@ -29,7 +29,7 @@ from ostler.work.turns.control import TurnControl
 from ostler.work.turns.environment import secrets as secret_values
 from ostler.work.turns.forwarding import forward_orphaned
 from ostler.work.turns.live_turns import Turns
-from ostler.work.turns.prepare import NotesCache, Setup
+from ostler.work.turns.setup import NotesCache, Setup
 from ostler.work.turns.unwritten import Unwritten
 
 if TYPE_CHECKING:

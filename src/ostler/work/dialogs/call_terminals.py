@@ -21,7 +21,7 @@ from ostler.work.dialogs.call_shown import ShownTerminals
 from ostler.work.terminals.context import TerminalContext
 from ostler.work.transports.transport import Add
 from ostler.work.turns.environment import ALLOWED, QUIET, matches
-from ostler.work.turns.prepare import Setup
+from ostler.work.turns.setup import Setup
 from ostler.work.walls import Walled
 
 if TYPE_CHECKING:

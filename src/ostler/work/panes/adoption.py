@@ -26,8 +26,9 @@ from ostler.work.transports.stop import LeftInPane, Stop
 from ostler.work.transports.transport import Attempt, Carried
 from ostler.work.turns.artifacts import Artifacts
 from ostler.work.turns.live_turns import Turns
-from ostler.work.turns.prepare import Setup, prepare
+from ostler.work.turns.prepare import prepare
 from ostler.work.turns.run import TurnRun
+from ostler.work.turns.setup import Setup
 
 _log = logging.getLogger(__name__)
 

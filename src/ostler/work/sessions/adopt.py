@@ -20,7 +20,8 @@ from ostler.process import Warden
 from ostler.store.files import session_folder
 from ostler.work.dialogs.live_dialog import LiveDialog
 from ostler.work.sessions.rows import new_session_row
-from ostler.work.turns.prepare import Setup, prepare, server_of
+from ostler.work.turns.prepare import prepare
+from ostler.work.turns.setup import Setup, server_of
 
 MAX_BYTES = 256 * 1024
 MAX_RECORDS = 50

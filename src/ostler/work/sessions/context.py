@@ -9,7 +9,7 @@ from ostler.work.terminals.context import TerminalContext
 from ostler.work.transports.choose import TransportResources
 from ostler.work.turns.control import TurnControl
 from ostler.work.turns.live_turns import Turns
-from ostler.work.turns.prepare import Setup
+from ostler.work.turns.setup import Setup
 
 
 class SessionContext(Struct, frozen=True):

@@ -36,6 +36,7 @@ from ostler.work.transports.stop import Stop, unless_stopped
 from ostler.work.transports.transport import Attempt
 from ostler.work.turns.artifacts import Recording
 from ostler.work.turns.asking import asked_by
+from ostler.work.turns.checks import check_prompt
 from ostler.work.turns.environment import secrets as secret_values
 from ostler.work.turns.handle import TurnHandle
 from ostler.work.turns.keywords import RunKeywords, options_from
@@ -45,8 +46,9 @@ from ostler.work.turns.options import (
     resolve_turn,
     taken_over,
 )
-from ostler.work.turns.prepare import Setup, check_prompt, prepare, server_of
+from ostler.work.turns.prepare import prepare
 from ostler.work.turns.run import TurnRun, new_row
+from ostler.work.turns.setup import Setup, server_of
 
 if TYPE_CHECKING:
     from ostler.work.sessions.moving import MidTurn

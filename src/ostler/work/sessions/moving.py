@@ -19,7 +19,7 @@ from ostler.work.sessions.preflight import has_conversation
 from ostler.work.transports.choose import check_transport, choose_transport
 from ostler.work.transports.stop import Stop
 from ostler.work.turns.live_turns import change_since
-from ostler.work.turns.prepare import Setup, server_of
+from ostler.work.turns.setup import Setup, server_of
 
 MidTurn = Literal["wait", "interrupt"]  # what becomes of a turn that runs
 _HINT = "Move it when the turn has ended (--wait), or cancel the turn (--interrupt)"

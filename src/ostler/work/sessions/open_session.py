@@ -13,8 +13,8 @@ from ostler.work.sessions.choice import choose
 from ostler.work.sessions.context import SessionContext
 from ostler.work.sessions.live_session import LiveSession
 from ostler.work.sessions.rows import find_session, is_named, new_session_row
+from ostler.work.turns.checks import check_folder
 from ostler.work.turns.options import check_system
-from ostler.work.turns.prepare import check_folder
 
 
 class SessionOptions(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from ostler.access import Access, suffices
 from ostler.agents import Agent
 from ostler.errors import ErrorKind, OstlerError
 from ostler.model import Session, Turn
-from ostler.work.turns.prepare import Setup, server_of
+from ostler.work.turns.setup import Setup, server_of
 
 _MOST = 2000  # files of an agent that are looked through
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ostler.process import Warden
 from ostler.store import Store
-from ostler.work.turns.prepare import Setup
+from ostler.work.turns.setup import Setup
 from ostler.work.turns.unwritten import Unwritten
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from ostler.work.terminals.context import TerminalContext
 from ostler.work.terminals.new_terminal import check_command, checked_name, environment, free_name, new_terminal_id
 from ostler.work.terminals.pty_terminal import PtyTerminal
 from ostler.work.terminals.recording import new_recording, recording_path, remove_files
+from ostler.work.turns.checks import check_folder
 from ostler.work.turns.environment import secrets
-from ostler.work.turns.prepare import check_folder
 
 _NAMES = 20  # how often a free name is looked for while others take them
 

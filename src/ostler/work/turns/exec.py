@@ -16,9 +16,9 @@ from ostler.work.sessions.live_session import LiveSession, Prepared, settings_no
 from ostler.work.sessions.rows import new_session_row
 from ostler.work.transports.transport import OutputSink
 from ostler.work.turns.checked_types import check_types
+from ostler.work.turns.checks import check_folder
 from ostler.work.turns.command import command_attempt, is_empty, walled_command
 from ostler.work.turns.handle import TurnHandle
-from ostler.work.turns.prepare import check_folder
 
 
 class ExecOptions(Struct, frozen=True, kw_only=True):

@@ -52,7 +52,8 @@ from ostler.work.turns.outcomes import (
     with_evidence,
     with_wall_hint,
 )
-from ostler.work.turns.prepare import Setup, prepare
+from ostler.work.turns.prepare import prepare
+from ostler.work.turns.setup import Setup
 
 if TYPE_CHECKING:
     from ostler.work.diff.compare import Before, Diff

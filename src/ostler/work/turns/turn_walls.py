@@ -1,0 +1,73 @@
+"""The wall around an agent, and what a turn is told where there is none."""
+
+import os
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from ostler.access import Access
+from ostler.agents import Agent
+from ostler.model import Turn
+from ostler.work.turns.agent_environment import environment_outside, with_config
+from ostler.work.turns.environment import child_environment
+from ostler.work.turns.setup import NotesCache, Setup, programs_of
+
+if TYPE_CHECKING:
+    from ostler.work.walls import Walled
+
+
+def wall_of(setup: Setup, turn: Turn, agent: Agent) -> "Walled | None":
+    """The wall around it, where its adapter says what must be writable behind one. Raises denied."""
+    if turn.access == "full" or setup.settings.walls == "off":
+        return None
+    from ostler.work.walls import wall_around
+
+    state = str(setup.store.folder)
+    environ = {**with_config(setup, agent), **setup.settings.env, **turn.env}  # which may say where its state is
+    return wall_around(
+        setup.settings,
+        agent,
+        turn.access,
+        turn.folder,
+        state=state,
+        environ=environ,
+        programs=programs_of(setup, agent, turn.access),
+        session=None if turn.fork else turn.agent_session,
+    )
+
+
+async def without_launcher(setup: Setup, turn: Turn, agent: Agent, argv: tuple[str, ...]) -> tuple[str, ...]:
+    """What `npx` or `uvx` would start, which cannot work behind a wall themselves. Raises missing."""
+    from ostler.work.launchers import launcher_call, started_itself
+
+    if launcher_call(argv) is None:
+        return argv
+    return await started_itself(argv, environment_outside(setup, turn, agent), setup.probes or NotesCache(setup.store))
+
+
+def notices_without_wall(setup: Setup, turn: Turn, agent: Agent, walled: "Walled | None") -> tuple[str, ...]:
+    """Said where a turn would have a wall on another machine; what an agent does without one, its launch says."""
+    if walled is not None or turn.access == "full":
+        return ()
+    from ostler.work.walls import why_no_wall, why_no_walls
+
+    if not setup.settings.read_secrets:
+        why = why_no_wall(setup.settings, agent, turn.access, programs_of(setup, agent, turn.access))
+        return (f"read_secrets is false, but there is no wall around {turn.agent}, which can read them: {why}",)
+    if agent.module or not (missing := why_no_walls()):
+        return ()
+    if why_no_wall(setup.settings, agent, turn.access, programs_of(setup, agent, turn.access)) != missing:
+        return ()
+    return (f"there is no wall around {turn.agent}: {missing}. Its own flags keep it to --access {turn.access}",)
+
+
+async def with_tried_sandbox(setup: Setup, agent: Agent, access: Access) -> Setup:
+    """The setup with what is known of the agent's own sandbox, where the access relies on it."""
+    if agent.sandbox is None or agent.state is None or access not in agent.sandbox.keeps:
+        return setup
+    from ostler.work.own_sandbox import broken_programs
+
+    env = child_environment(setup.environ, agent, add={}, pass_patterns=(), launch_env={})
+    path, cache = setup.environ.get("PATH", os.defpath), setup.probes or NotesCache(setup.store)
+    broken = await broken_programs(agent, env, path, cache)
+    return structs.replace(setup, broken=broken) if broken else setup
