@@ -16,6 +16,7 @@ HOLDS = "test_nothing_gets_out_of_an_agent_that_allows_itself_everything"
 
 
 @pytest.mark.parametrize("agent", WALLED)
+@pytest.mark.core
 def test_an_agent_works_and_nothing_gets_out(agent: str, home: Path) -> None:
     clis, walls = Path(os.environ["OSTLER_TEST_CLIS"]), TESTS / "real" / "test_walls.py"
     env = {name: os.environ[name] for name in ("OSTLER_TEST_CLIS", "OSTLER_TEST_NODE")}

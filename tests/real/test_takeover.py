@@ -31,6 +31,7 @@ def reader(visible: Yard, chromium: Browser, tmp_path: Path) -> Iterator[Reader]
 
 
 @pytest.mark.parametrize("agent", ["claude"])
+@pytest.mark.core
 def test_a_person_types_while_automation_waits_and_the_next_turns_work(visible: Yard, reader: Reader) -> None:
     shown = Shown(reader)
     page, seat = shown.page, shown.seat

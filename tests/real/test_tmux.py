@@ -10,7 +10,7 @@ from ostler.agents import AGENTS as KNOWN
 from ostler.model import Answered, Notice, Started, Text
 from ostler.store import Store
 from ostler.work.dialogs.asks import AskAnswer
-from real.test_tui import AGENTS, PROMPTS, of, open_asks, run, visible
+from real.test_tui import PROMPTS, every_agent_some_in_ci, of, open_asks, run, visible
 from real.yard import Yard
 from waiting import until
 from work.panes.killed import hooks_in
@@ -31,7 +31,7 @@ def state(yard: Yard) -> Path:
     return Path(yard.env["OSTLER_HOME"])
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@every_agent_some_in_ci
 async def test_a_pane_takes_prompts_asks_is_interrupted_and_resumes(visible: Yard) -> None:
     """Newlines, quotes, `;`, emoji and 100 KB; a dialog; an interrupt; another pane that goes on; its end."""
     async with visible.ostler() as o:

@@ -111,6 +111,7 @@ async def test_nothing_gets_out_of_an_agent_that_allows_itself_everything(
 
 
 @pytest.mark.parametrize("agent", WALLED)
+@pytest.mark.core
 async def test_without_a_wall_the_same_gets_through_it(yard: Yard) -> None:
     """The same tries by the same shell under `full`: that they get through shows that a wall is what holds them."""
     with world_in(yard.home.parent, yard.home) as world:
@@ -124,6 +125,7 @@ async def test_without_a_wall_the_same_gets_through_it(yard: Yard) -> None:
 
 
 @pytest.mark.parametrize("agent", WALLED)
+@pytest.mark.core
 async def test_write_has_a_shell_and_the_conversation_goes_on_inside_and_outside(yard: Yard) -> None:
     """In a home that has never seen the agent, then in a used one; without `loose`."""
     yard.env.pop("OSTLER_LOOSE", None)
