@@ -112,6 +112,20 @@ def below(process: "subprocess.Popen[bytes]") -> set[tree.Member]:
     return tree.as_members(tree.below([process.pid]))
 
 
+def command_line(pid: int) -> list[str]:
+    return tree.read_all(f"/proc/{pid}/cmdline").decode().split("\0")
+
+
+async def test_dialogs_that_are_to_be_kept_started_are_started_with_it(up: Process) -> None:
+    settings = up.home / ".config" / "ostler" / "config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("[pool]\nwarm = { claude = 1 }\n")
+    process = await up.start()
+    (agent,) = await until(lambda: [each for each in below(process) if "--dialog" in command_line(each.pid)])
+    process.terminate()
+    assert (await up.ended(process))[0] == 0 and tree.identity(agent.pid) is None
+
+
 # -- the end ------------------------------------------------------------------------------------------
 
 

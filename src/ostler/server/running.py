@@ -110,6 +110,7 @@ async def _serve(
             _log.info("serving %s at %s", settings.home, url)
             ready(serves)
             ostler.screens.warm()  # the first terminal need not wait for its emulator
+            ostler.warm_up(options.folder or os.getcwd())  # nor the first turn for its agent, where that is wished for
             await asyncio.to_thread(load_websockets)
             await _first(running, stop)
 

@@ -229,6 +229,16 @@ class Ostler(OstlerParts):
 
         return await hand_over(self.session_context, self.find(key), agent, instruction, name)
 
+    def warm_up(self, folder: str) -> None:
+        """Begins to start the dialogs that the settings keep started, for new sessions of this folder."""
+        for name in self.setup_in(folder).settings.pool.warm:
+            self.turns.own(self._warm(name, folder))
+
+    async def _warm(self, name: str, folder: str) -> None:
+        from ostler.work.sessions.warm import warm_ahead
+
+        await warm_ahead(await self.session(name, folder=folder))
+
     async def rename(self, key: str, name: str | None) -> Session:
         """Gives the session another name, or none. `exists` for the name of another one."""
         row = self.find(key)

@@ -54,6 +54,26 @@ async def test_the_next_session_has_a_dialog_that_is_started_already(stable: Sta
     assert not any(map(tree.identity, pids))
 
 
+async def test_the_very_first_turn_need_not_wait_either(stable: Stable) -> None:
+    async with warmed(stable) as o:
+        o.warm_up(str(stable.folder))
+        (spare,) = await until(lambda: spares(o, stable))
+        started = pid(o.dialogs, spare)
+        assert o.sessions() == []  # nobody has asked for one yet
+        first = await first_turn(o, stable)
+        assert first.id == spare and pid(o.dialogs, first.id) == started
+    async with warmed(stable, warm={"script": 2}) as o:
+        o.warm_up(str(stable.folder))
+        await until(lambda: len(spares(o, stable)) == 2)
+
+
+async def test_an_agent_that_cannot_be_started_ahead_keeps_nobody_from_anything(stable: Stable) -> None:
+    async with warmed(stable, warm={"nobody": 1, "script": 1}) as o:
+        o.warm_up(str(stable.folder))
+        await until(lambda: spares(o, stable))
+        assert (await first_turn(o, stable)).last is not None
+
+
 async def test_one_that_differs_is_not_used(stable: Stable) -> None:
     """Another access or folder does not find it; other options find it, and get a new process."""
     other = stable.folder / "other"

@@ -13,6 +13,18 @@ from ostler.work.transports.stop import Stop
 _log = logging.getLogger(__name__)
 
 
+async def warm_ahead(live: LiveSession) -> None:
+    """The same before any turn has begun, for a new session of which nothing is known but its agent and folder."""
+    stop = Stop()
+    with live.context.turns.cancellable(stop):
+        try:
+            prepared = await live.prepare("(none)", TurnOptions(transport="dialog"), stop)
+        except OstlerError as error:
+            _log.info("no dialog with %s was started for later: %s", live.row.agent, error)
+            return
+    await warm_up(live, prepared)
+
+
 async def warm_up(live: LiveSession, prepared: Prepared) -> None:
     """As many as the settings say for the profile or agent of a turn that has just begun, and just like that turn.
 
