@@ -16,7 +16,7 @@ from ostler.pipelines.values import result_of
 from ostler.store.once import Once
 from ostler.work import LiveSession, Ostler
 from ostler.work.pool.quota import backoff
-from ostler.work.sessions.heirs import heir_of
+from ostler.work.sessions.successors import successor_of
 from ostler.work.turns.begin import begin
 from ostler.work.turns.handle import TurnHandle
 from ostler.work.turns.live_turns import change_since
@@ -111,9 +111,9 @@ class NodeWork:
         """How the turn ended, or that of the agent which went on when the quota ended; the session of that one."""
         envelope = await self._ended(turn)
         cost = envelope.cost_usd
-        while (heir := heir_of(self._o.store, self._o.find_turn(envelope.turn))) is not None:
-            notices = (*notices, f"the quota of {envelope.agent} ended, and {heir.turn.agent} went on")
-            live, envelope = await self._o.session(session=heir.session), await self._ended(heir)
+        while (successor := successor_of(self._o.store, self._o.find_turn(envelope.turn))) is not None:
+            notices = (*notices, f"the quota of {envelope.agent} ended, and {successor.turn.agent} went on")
+            live, envelope = await self._o.session(session=successor.session), await self._ended(successor)
             cost = cost if envelope.cost_usd is None else (cost or 0.0) + envelope.cost_usd
         return structs.replace(envelope, cost_usd=cost), live, notices
 

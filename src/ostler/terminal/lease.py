@@ -92,8 +92,8 @@ class Lease:
         raise OstlerError("denied", f"{author.name} may not type: {holder} holds the keyboard", hint)
 
     def _hand_back(self, reason: Literal["released", "idle"]) -> LeaseChange:
-        heir, self.waiting = self.waiting, None
-        return self._pass_to(heir, reason)
+        successor, self.waiting = self.waiting, None
+        return self._pass_to(successor, reason)
 
     def _pass_to(self, author: Author | None, reason: Literal["taken", "released", "idle"]) -> LeaseChange:
         change = LeaseChange(before=self.holder, holder=author, reason=reason)

@@ -347,7 +347,7 @@ async def test_fallback_before_any_work(stable: Stable) -> None:
 
 
 async def test_no_fallback_after_work_was_done(stable: Stable) -> None:
-    """But for a quota that ended: tests/work/sessions/test_heirs.py."""
+    """But for a quota that ended: tests/work/sessions/test_successors.py."""
     stable.script.plays([{"say": "I began"}, {"fail": {"kind": "overloaded", "message": "503"}}])
     envelope, events = await stable.turn(agent="claude", fallback=("codex",))
     assert envelope.agent == "claude" and envelope.error.kind == "overloaded"

@@ -232,17 +232,17 @@ class LiveSession:
         task = self.context.turns.track(run)
         try:
             async for event in run.journal.read():
-                if run.heir is None or not isinstance(event, Ended):  # the end of the work is the heir's
+                if run.successor is None or not isinstance(event, Ended):  # the end of the work is the successor's
                     yield event
         finally:
             if run.journal.ended is None:
                 stop.cancel("the turn was left")
             turn.envelope = self.last = await _to_the_end(task, stop)
             self.row = self.context.store.session(self.id) or self.row
-        if run.heir is not None:
-            from ostler.work.sessions.heirs import heir_events
+        if run.successor is not None:
+            from ostler.work.sessions.successors import successor_events
 
-            async with aclosing(heir_events(self.context, turn, run.heir.id)) as events:
+            async with aclosing(successor_events(self.context, turn, run.successor.id)) as events:
                 async for event in events:
                     yield event
             self.last = turn.envelope

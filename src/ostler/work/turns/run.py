@@ -105,7 +105,7 @@ class TurnRun:
         self.notices = notices
         self.fallback = fallback  # those who were not tried yet
         self.hand_on = hand_on
-        self.heir: TurnRow | None = None  # the turn of the agent that goes on
+        self.successor: TurnRow | None = None  # the turn of the agent that goes on
         self.recording = recording
         self.stop = stop
         self.started_at = clock.now()
@@ -422,16 +422,16 @@ class TurnRun:
             return end
         told: list[AnyEvent] = []
         envelope = end.envelope
-        while self.fallback and self.heir is None:
+        while self.fallback and self.successor is None:
             name, *left = self.fallback
             self.fallback = tuple(left)
             try:
-                self.heir = await self.hand_on(self.turn, envelope, name, self.fallback)
+                self.successor = await self.hand_on(self.turn, envelope, name, self.fallback)
             except OstlerError as problem:
                 told.append(Notice(code="handed", text=f"{name}: {problem}"))
                 continue
-            envelope = structs.replace(envelope, handed_to=self.heir.session)
-            text = f"{self.turn.agent}: {error.message}; {name} goes on in session {self.heir.session}"
+            envelope = structs.replace(envelope, handed_to=self.successor.session)
+            text = f"{self.turn.agent}: {error.message}; {name} goes on in session {self.successor.session}"
             told.append(Notice(code="handed", text=text))
         return _End(envelope=envelope, last=[*told, *end.last])
 

@@ -11,20 +11,22 @@ from ostler.work.turns.handle import TurnHandle
 from ostler.work.turns.live_turns import change_since
 
 
-def heir_of(store: Store, turn: TurnRow) -> TurnRow | None:
+def successor_of(store: Store, turn: TurnRow) -> TurnRow | None:
     """The turn that goes on with the work of this one, which has ended."""
     session = turn.envelope.handed_to if turn.envelope is not None else None
     turns = store.turns(session) if session is not None else []
     return turns[0] if turns else None  # it may have been removed
 
 
-async def heir_events(context: SessionContext, handle: TurnHandle, heir: str) -> AsyncGenerator[AnyEvent, None]:
-    """What the heirs do, one after the other; the envelope of the last is the handle's then.
+async def successor_events(
+    context: SessionContext, handle: TurnHandle, successor: str
+) -> AsyncGenerator[AnyEvent, None]:
+    """What the successors do, one after the other; the envelope of the last is the handle's then.
 
     A cancel of the handle is theirs, and so is leaving this early.
     """
     store, turns = context.store, context.turns
-    row: TurnRow | None = find_turn(store, heir)
+    row: TurnRow | None = find_turn(store, successor)
     while row is not None:
         id = row.id
         try:
@@ -32,14 +34,14 @@ async def heir_events(context: SessionContext, handle: TurnHandle, heir: str) ->
                 if handle.stop.problem is not None:
                     turns.cancel(id)
                 async for event in _events(store, id):
-                    if not isinstance(event, Ended) or heir_of(store, find_turn(store, id)) is None:
+                    if not isinstance(event, Ended) or successor_of(store, find_turn(store, id)) is None:
                         yield event
         finally:
             if turns.cancel(id):  # somebody left
                 await _end(store, id)
         row = find_turn(store, id)
         handle.envelope = row.envelope
-        row = heir_of(store, row)
+        row = successor_of(store, row)
 
 
 async def _events(store: Store, turn: str) -> AsyncGenerator[AnyEvent, None]:

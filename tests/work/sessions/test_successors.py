@@ -45,10 +45,11 @@ async def test_another_agent_goes_on_in_a_session_of_its_own(stable: Stable) -> 
         *_, notice, last = o.store.events(old.id)
         assert isinstance(notice, Notice) and isinstance(last, Ended)
         assert (notice.code, notice.text) == ("handed", f"claude: quota; codex goes on in session {envelope.session}")
-        (heir,) = o.store.turns(envelope.session)
+        (successor,) = o.store.turns(envelope.session)
         for part in ("another agent (claude)", "write the notes", "half done", "- [x] write it", "+++ b/notes.txt"):
-            assert part in heir.turn.prompt, part
-        assert (heir.turn.access, heir.turn.system) == ("write", "Be brief.") and "web" in heir.turn.tools_denied
+            assert part in successor.turn.prompt, part
+        turn = successor.turn
+        assert (turn.access, turn.system) == ("write", "Be brief.") and "web" in turn.tools_denied
 
 
 async def test_whoever_cannot_go_on_is_passed_over_and_the_next_one_does(stable: Stable) -> None:
@@ -81,9 +82,9 @@ async def test_money_that_was_spent_is_spent(stable: Stable) -> None:
     stable.script.plays(HEIR, [*HALF[:-1], spent, HALF[-1]])
     async with stable.ostler() as o:
         session = await o.session("claude", folder=str(stable.folder), access="write")
-        heir = await session.run("go", limits=Limits(cost_usd=1.0), fallback=("codex",))
-        row = o.store.turn(heir.turn)
-        assert row is not None and heir.agent == "codex"
+        successor = await session.run("go", limits=Limits(cost_usd=1.0), fallback=("codex",))
+        row = o.store.turn(successor.turn)
+        assert row is not None and successor.agent == "codex"
         assert row.turn.limits.cost_usd is not None and round(row.turn.limits.cost_usd, 2) == 0.6
         session = await o.session("claude", folder=str(stable.folder), access="write")
         alone = await session.run("go", limits=Limits(cost_usd=0.3), fallback=("codex",))
@@ -113,8 +114,8 @@ async def test_leaving_ends_whoever_is_at_work(stable: Stable) -> None:
             if begun == 2:
                 break
         await handle.aclose()
-        (heir,) = [row for row in o.sessions() if row.handed_from == session.id]
-        (turn,) = o.store.turns(heir.id)
+        (successor,) = [row for row in o.sessions() if row.handed_from == session.id]
+        (turn,) = o.store.turns(successor.id)
         assert turn.envelope is not None and turn.envelope.outcome == "cancelled"
 
 
@@ -151,8 +152,8 @@ async def test_a_run_that_is_killed_goes_on_with_the_agent_that_took_over(stable
     with Store.open(stable.state) as store:
 
         def at_work() -> bool:
-            heirs = [row for row in store.sessions() if row.handed_from]
-            return any(isinstance(e, Text) and e.text == "on it" for row in heirs for e in store.events(row.id))
+            successors = [row for row in store.sessions() if row.handed_from]
+            return any(isinstance(e, Text) and e.text == "on it" for row in successors for e in store.events(row.id))
 
         await until(at_work)
     run.kill()
