@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ostler.testing import ScriptedAgent
+from ostler.testing import ScriptedAgent, agent
 
 
 class Ran(NamedTuple):
@@ -71,7 +71,7 @@ def play(scripted_agent: ScriptedAgent, folder: Path) -> Play:
 
 
 def command(*flags: str) -> list[str]:
-    return [sys.executable, "-m", "ostler.testing.agent", *flags]
+    return [sys.executable, "-IS", agent.__file__, *flags]
 
 
 def decoded(line: bytes) -> Any:

@@ -499,8 +499,31 @@ def test_without_a_scenario_it_shows_something(access: str, play: Any, folder: P
     assert ran.result["text"].startswith("Done:")
 
 
-def test_it_starts_without_anything_heavy(folder: Path) -> None:
-    program = "import sys, ostler.testing.agent; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    heavy = {"msgspec", "asyncio", "subprocess", "argparse", "dataclasses", "tomllib", "sqlite3", "click", "rich"}
-    assert heavy & set(done.stdout.split()) == set()
+HEAVY = {"msgspec", "asyncio", "subprocess", "argparse", "dataclasses", "tomllib", "sqlite3", "click", "rich"}
+LARGE = {"logging", "typing", "threading", "traceback", "site", "runpy", "_hashlib", "ostler.errors"}
+
+
+@pytest.mark.parametrize(
+    ("flag", "loaded"),
+    [("--access=read", {"json", "re", "ostler.testing.steps"}), ("--version", set()), ("--help", set())],
+)
+def test_it_starts_without_anything_heavy(tmp_path: Path, flag: str, loaded: set[str]) -> None:
+    """As ostler starts it. Half of the tests of ostler begin with a start and with its version and its help."""
+    program = (
+        "import os, sys\nleave = os._exit\n"
+        "os._exit = lambda code: (sys.stderr.write(' '.join(sys.modules)), sys.stderr.flush(), leave(code))\n"
+        "sys.argv[:] = sys.argv[1:]\nimport ostler.testing.agent as agent\nagent.main()"
+    )
+    packages = str(Path(testing.__file__).parent.parent.parent)
+    program = f"import sys; sys.path.append({packages!r})\n{program}"
+    done = subprocess.run(
+        [sys.executable, "-IS", "-c", program, "ostler-script-agent", flag],
+        input="[[say:hello]]",
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"OSTLER_SCRIPT_HOME": str(tmp_path)},
+    )
+    modules = set(done.stderr.split())
+    assert "ostler.testing.agent" in modules
+    assert modules & (HEAVY | LARGE | {"json", "re", "ostler.testing.steps"}) == loaded

@@ -10,10 +10,11 @@ from typing import Any
 
 from ostler.model import AnyEvent, Asked, Ended, Envelope
 from ostler.settings import load_settings
+from ostler.testing import agent
 from ostler.work import LiveSession, Ostler
 from ostler.work.dialogs.asks import AskAnswer
 
-SCRIPTED = (sys.executable, "-P", "-m", "ostler.testing.agent", "--acp")
+SCRIPTED = (sys.executable, "-IS", agent.__file__, "--acp")
 
 # Hands on what it reads to the agent, and keeps what was said on both sides.
 TEE = """

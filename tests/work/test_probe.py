@@ -15,6 +15,7 @@ from ostler.agents.acp.protocol import Acp
 from ostler.agents.adapter import Agent, OwnSandbox, State
 from ostler.errors import OstlerError
 from ostler.settings import Settings
+from ostler.testing import agent as scripted_agent
 from ostler.work import probe as probes
 from ostler.work.probe import AgentReport, Probe, find, login, probe, report
 from ostler.work.transports.choose import transports_of
@@ -98,8 +99,8 @@ def test_a_command_of_the_settings(tmp_path: Path) -> None:
     assert find(CLAW, str(tmp_path), ["nothing"]) is None
 
 
-def test_scripted_agent_is_a_module_of_ours() -> None:
-    assert find(AGENTS["script"], "") == (sys.executable, "-P", "-m", "ostler.testing.agent")
+def test_scripted_agent_is_a_file_of_ours() -> None:
+    assert find(AGENTS["script"], "") == (sys.executable, "-IS", scripted_agent.__file__)
 
 
 # -- probing ----------------------------------------------------------------------------------------

@@ -16,11 +16,12 @@ import threading
 
 from ostler.testing import scenario as scenarios
 from ostler.testing.acp_play import AcpPlay, AcpRefusal
-from ostler.testing.agent import VERSION, at_home, perform
+from ostler.testing.agent import VERSION
 from ostler.testing.children import Interrupted, leave
 from ostler.testing.memory import UnknownSession
 from ostler.testing.offers import ACP_MODES as MODES
 from ostler.testing.offers import COMMANDS, MODELS, described
+from ostler.testing.play_turn import at_home, perform
 from ostler.testing.steps import Setting
 
 TYPE_CHECKING = False  # spares the import of typing

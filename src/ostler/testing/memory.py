@@ -70,14 +70,12 @@ class Memory:
 
     def launched(self, argv: list[str], session: str, prompt: str) -> None:
         """One line for each turn that was begun: `ostler.testing.launches` reads them."""
-        import hashlib
-
         line = {
             "pid": os.getpid(),
             "argv": argv,
             "folder": os.getcwd(),
             "session": session,
-            "sha256": hashlib.sha256(prompt.encode("utf-8", "replace")).hexdigest(),
+            "sha256": _sha256(prompt.encode("utf-8", "replace")),
             "prompt": prompt[:200],
             "at": time.time(),
         }
@@ -111,3 +109,13 @@ def append_line(path: str, line: dict[str, Any]) -> None:
 def _new_id() -> str:
     digits = os.urandom(16).hex()
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def _sha256(data: bytes) -> str:
+    """By Python's own module where it has that name: hashlib loads OpenSSL, a tenth of the agent's start."""
+    try:
+        from _sha256 import sha256  # type: ignore[import-not-found]
+    except ImportError:
+        from hashlib import sha256
+    digest: str = sha256(data).hexdigest()
+    return digest

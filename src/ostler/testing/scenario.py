@@ -40,6 +40,10 @@ class BadScenario(Exception):
     """The scenario cannot be played: said on stderr, exit 2."""
 
 
+class BadCassette(Exception):
+    """The cassette cannot be played: said on stderr, exit 1."""
+
+
 def load(path: str) -> dict[str, Any]:
     """The scenario in a file, checked. A cassette becomes {"cassette": its path}."""
     try:

@@ -22,9 +22,9 @@ import sys
 import threading
 
 from ostler.testing import scenario as scenarios
-from ostler.testing.agent import at_home, perform
 from ostler.testing.children import Interrupted, leave
 from ostler.testing.offers import COMMANDS, MODELS, TALK_MODES, described
+from ostler.testing.play_turn import at_home, perform
 from ostler.testing.steps import Play, Setting
 
 TYPE_CHECKING = False  # spares the import of typing

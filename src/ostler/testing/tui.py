@@ -30,9 +30,9 @@ import time
 import tty
 
 from ostler.testing import scenario as scenarios
-from ostler.testing.agent import at_home, perform
 from ostler.testing.children import AgentExit, Interrupted, leave
 from ostler.testing.memory import Memory
+from ostler.testing.play_turn import at_home, perform
 from ostler.testing.steps import Play, Setting
 from ostler.testing.tui_hooks import Hooks, denial
 from ostler.testing.tui_input import Keys, Press

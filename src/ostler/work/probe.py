@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 from msgspec import Struct
 
+import ostler
 from ostler.access import ACCESS_ORDER, Access
 from ostler.agents import Agent
 from ostler.agents.adapter import located
@@ -26,6 +27,7 @@ from ostler.work.turns.environment import child_environment, withheld
 
 SECONDS = 60.0  # gemini took more than 20 on a busy machine
 MAX_OUTPUT = 1024 * 1024
+_PACKAGES = os.path.dirname(os.path.dirname(ostler.__file__))
 _ANSI = r"\x1b\[[0-9;?]*[ -/]*[@-~]"
 _VERSION = r"\d+\.\d+[\w.+-]*"
 
@@ -63,8 +65,8 @@ def find(agent: Agent, path: str, override: Sequence[str] | None = None) -> tupl
         first = on_path(override[0], path)
         return (first, *override[1:]) if first is not None else None
     if agent.module:
-        # -P: a folder of the turn that has a package named ostler must not be imported.
-        return (sys.executable, "-P", "-m", agent.module)
+        # A file of ours, and -I: a folder of the turn that has a package named ostler must not be imported.
+        return (sys.executable, "-IS", os.path.join(_PACKAGES, *agent.module.split(".")) + ".py")
     located = (on_path(name, path) for name in agent.binaries)
     return next(((program,) for program in located if program is not None), None)
 
