@@ -8,7 +8,9 @@ from pathlib import Path
 import click
 import pytest
 
+import ostler
 from ostler.cli import COMMANDS, cli
+from ostler.terminal.screen import link as screen_process
 
 HEAVY = ("rich", "jsonschema", "sqlite3", "asyncio", "msgspec", "importlib.metadata", "ostler.work", "ostler.agents")
 
@@ -134,6 +136,29 @@ def test_a_server_listens_before_it_imports_what_its_first_answer_does_without()
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (ran.stdout, ran.stderr, ran.returncode) == ("[]\nTrue\nTrue\n", "", 0)
+
+
+# What a process that emulates terminals does without, at least until a program asks for it.
+NOT_FOR_A_SCREEN_PROCESS = (
+    *("asyncio", "logging", "threading", "inspect", "socket", "subprocess", "pathlib", "urllib.parse", "base64"),
+    *("typing_extensions", "_ssl", "ostler.errors", "ostler.process", "ostler.terminal.keys", "ostler.store"),
+    *("importlib.metadata", "pyghostty", "cffi"),
+)
+
+
+def test_a_screen_process_loads_the_emulator_and_little_else() -> None:
+    start = screen_process.BOOT.partition("; main(")[0]  # all but the loop
+    script = f"{start}\nprint(*sys.modules)\nprint(gc.isenabled())"
+    ran = subprocess.run(
+        [sys.executable, "-I", "-c", script, str(Path(ostler.__file__).parent.parent)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    modules, garbage = ran.stdout.splitlines()
+    assert {"ostler.terminal.ghostty_c", "msgspec"} <= {*modules.split()}
+    assert [name for name in NOT_FOR_A_SCREEN_PROCESS if name in modules.split()] == []
+    assert garbage == "False"  # until the loop begins
 
 
 def test_a_chat_of_a_pipe_needs_no_line_editor_and_draws_nothing(tmp_path: Path) -> None:

@@ -5,9 +5,8 @@ What pyghostty 0.1.3 does not do: DECSTR (soft reset), DECXCPR (`CSI ?6n`), XTMO
 """
 
 import re
-from socket import gethostname
+from os import uname
 from typing import Any
-from urllib.parse import quote
 
 from ostler.terminal import ghostty, ghostty_modes, policy
 from ostler.terminal.ghostty_look import TerminalLook
@@ -28,7 +27,7 @@ UNKNOWN_BYTES = 4096
 FOREGROUND, BACKGROUND = (0xD8, 0xD8, 0xD8), (0x10, 0x10, 0x14)
 STATE = b"7501;"  # the OSC by which agents tell their state
 STATE_ANSWER = b"\x1b]7501;?ostler\x1b\\"
-HOST = gethostname()
+HOST = uname().nodename
 RAW_FOLDER = "kitty-shell-cwd"  # like file, without percent signs
 DEL = b"\x7f"
 SGR = re.compile(r"\x1b\[[0-9;:]*m")
@@ -121,6 +120,8 @@ class Emulator:
         """The folder of OSC 7 as a path; empty if none was told, or one of another machine."""
         uri = self._look.string("PWD").rstrip("\0")
         if uri.startswith(RAW_FOLDER):
+            from urllib.parse import quote
+
             uri = "file" + quote(uri.removeprefix(RAW_FOLDER), safe="/:")
         return policy.folder(uri, HOST) or ""
 

@@ -1,7 +1,7 @@
 """libghostty-vt: the library of pyghostty, by declarations that are compiled already (see tools/ghostty_c.py)."""
 
 import importlib.util
-from pathlib import Path
+import os
 from typing import Any
 
 from ostler.terminal.ghostty_c import ffi as _ffi
@@ -19,7 +19,9 @@ def _open() -> Any:
     found = importlib.util.find_spec("pyghostty")  # to import it would parse all of its declarations
     if found is None or found.origin is None:
         raise ModuleNotFoundError("pyghostty is not installed", name="pyghostty")
-    return _ffi.dlopen(str(next(Path(found.origin).parent.glob("_lib/libghostty-vt.*"))))
+    folder = os.path.join(os.path.dirname(found.origin), "_lib")
+    name = next(name for name in os.listdir(folder) if name.startswith("libghostty-vt."))
+    return _ffi.dlopen(os.path.join(folder, name))
 
 
 ffi: Any = _ffi

@@ -4,15 +4,10 @@ What is not named here stays inside: OSC 1337, notifications, colours, window op
 are answered by the emulator alone.
 """
 
-import base64
-import binascii
 import re
 from typing import TYPE_CHECKING, Literal
-from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
-
-from ostler.errors import OstlerError
 
 if TYPE_CHECKING:
     from ostler.process import Size
@@ -30,7 +25,8 @@ _ACTING = re.compile(
 
 def clamp(cols: int, rows: int) -> "Size":
     """The nearest size that is safe for the emulator; `bad_request` for what is no size at all."""
-    from ostler.process import Size  # here, since the screen process needs all of this module but that
+    from ostler.errors import OstlerError  # here, as all that the start of the screen process can do without
+    from ostler.process import Size
 
     (min_cols, min_rows), (max_cols, max_rows) = MIN_SIZE, MAX_SIZE
     if not (0 < cols <= ABSURD and 0 < rows <= ABSURD):
@@ -119,6 +115,8 @@ def link(uri: str) -> str | None:
     """The address, if a browser may offer it: http, https or mailto, and nothing hidden in it."""
     if len(uri) > LINK_LIMIT or _ACTING.search(uri) or any(c.isspace() or c in '<>"\\' for c in uri):
         return None
+    from urllib.parse import urlsplit
+
     try:
         found = urlsplit(uri)
         host = found.hostname
@@ -130,6 +128,10 @@ def link(uri: str) -> str | None:
 
 def folder(uri: str, host: str = "") -> str | None:
     """The absolute path of `file://HOST/PATH` on this machine (`host`)."""
+    if not uri:
+        return None
+    from urllib.parse import unquote, urlsplit
+
     try:
         found = urlsplit(uri)
     except ValueError:
@@ -181,7 +183,9 @@ def clipboard(body: str, policy: Policy) -> ClipboardWrite | ClipboardRead | Non
 def _unpacked(packed: str) -> str | None:
     if len(packed) > CLIPBOARD_LIMIT:
         return None
+    from binascii import a2b_base64
+
     try:
-        return base64.b64decode(packed, validate=True).decode()
-    except (binascii.Error, ValueError):
+        return a2b_base64(packed, strict_mode=True).decode()
+    except ValueError:
         return None

@@ -3,7 +3,6 @@
 import mmap
 import os
 import struct
-import tempfile
 from typing import NamedTuple
 
 OPEN, FEED, RESIZE, LOOK, DRAW, KEEP = range(1, 7)
@@ -47,6 +46,8 @@ def step_note_file() -> int:
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("ostler-screen")
     else:
+        import tempfile
+
         fd, name = tempfile.mkstemp()
         os.unlink(name)
     os.truncate(fd, _FORM.size)

@@ -15,8 +15,10 @@ from ostler.errors import OstlerError, kind_of_os_error
 from ostler.terminal.screen.current_step import Doing, StepNote, step_note_file
 from ostler.terminal.screen.protocol import Done, Frames, ScreenAnswer, ScreenRequest, frame
 
+# Without looks for garbage among fresh imports, and without what msgspec and others import for the rare case.
 BOOT = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "import gc, sys; gc.disable(); sys.path.insert(0, sys.argv[1]); "
+    "from ostler.late import load_late; load_late(); "
     "from ostler.terminal.screen.process import main; main(int(sys.argv[2]), int(sys.argv[3]))"
 )
 HANG_LIMIT = 20.0  # without progress, while something is asked of it

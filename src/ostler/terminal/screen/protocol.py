@@ -2,12 +2,13 @@
 
 import struct
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import Struct
 
-from ostler.terminal.keys import KeyModes
+if TYPE_CHECKING:
+    from ostler.terminal.keys import KeyModes
 
 Shape = Literal["block", "bar", "underline", "hollow"]
 ProgressState = Literal["set", "error", "indeterminate", "paused"]
@@ -40,8 +41,10 @@ class Modes(Struct, frozen=True, array_like=True):
     numlock_keypad: bool = True
 
 
-def key_modes(modes: Modes) -> KeyModes:
+def key_modes(modes: Modes) -> "KeyModes":
     """What `keys.encode` has to know of a program's modes."""
+    from ostler.terminal.keys import KeyModes  # here, since the screen process has no use for keys
+
     return KeyModes(
         cursor_application=modes.application_cursor,
         keypad_application=modes.application_keypad,
