@@ -1,7 +1,6 @@
 """Events and envelopes as lines for people. Pure: a line is a list of (text, style) spans."""
 
 import re
-import shlex
 from collections.abc import Sequence
 
 from ostler.agents.tool_input import command_of, paths_of
@@ -161,7 +160,9 @@ def ending(envelope: Envelope, diff: str = "") -> list[Line]:
 
 
 def continue_line(key: str, *, talking: bool = False) -> Line:
-    name = shlex.quote(one_line(key))
+    from shlex import quote
+
+    name = quote(one_line(key))
     return [("continue: ", DIM), (f"ostler chat -s {name}" if talking else f'ostler run --session {name} "…"', "")]
 
 

@@ -1,6 +1,5 @@
 """Files and images that go with a prompt: checked before a turn begins."""
 
-import base64
 import os
 import re
 import stat
@@ -104,12 +103,14 @@ def with_images(attachments: Sequence[Attachment]) -> tuple[Attachment, ...]:
 
 
 def _data_url(path: str, type: str) -> str:
+    from binascii import b2a_base64
+
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_FILE)
     except OSError as error:
         raise OstlerError("bad_request", f"the attachment cannot be read: {path} ({error.strerror})") from error
-    return f"data:{type};base64,{base64.b64encode(data).decode()}"
+    return f"data:{type};base64,{b2a_base64(data, newline=False).decode()}"
 
 
 def _start(path: str, shown: str) -> bytes:
