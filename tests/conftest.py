@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from needs import may_be_skipped, require
+from prefork import quick_starts
 
 # A slow machine is no failure, and whoever runs the tests first must not be the one who finds a rare example.
 SAME = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
@@ -82,6 +83,13 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
     _, _, said = report.longrepr  # the file, the line, and "Skipped: …"
     return str(said).removeprefix("Skipped: ")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def parts() -> Iterator[None]:
+    """Wardens, scripted agents and screen processes start at once, but where their very start is tested."""
+    with quick_starts():
+        yield
 
 
 @pytest.fixture

@@ -31,6 +31,11 @@ def daemon(path):
 """
 
 
+@pytest.fixture(scope="module", autouse=True)
+def parts() -> None:
+    """The warden is started as ostler starts it."""
+
+
 @pytest.fixture
 def daemon_code():
     return DAEMON

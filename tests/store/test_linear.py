@@ -8,8 +8,8 @@ A regular expression may itself work more than that. None of these can: each is 
 after it, or of a bounded width, and a test proves it.
 """
 
-import cProfile
 import contextlib
+import cProfile
 import re
 import sys
 from collections.abc import Callable, Iterator
