@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, ViewportSize, sync_playwright
 
 import waiting
 from needs import CHROMIUM, require
@@ -20,13 +20,21 @@ from prefork import start_ostler
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
-    "--enable-unsafe-swiftshader",  # WebGL without a graphics card
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
 )
+# Without a graphics card WebGL is drawn by the processor, which takes a fifth of the time of a test with a terminal.
+WITHOUT_WEBGL = "--disable-3d-apis"
+WITH_WEBGL = "--enable-unsafe-swiftshader"
 SIZE: ViewportSize = {"width": 1440, "height": 900}
+# A field with the focus has its window drawn twice a second, for as long as a test waits.
+STILL_CARET = """{
+    const still = new CSSStyleSheet();
+    still.replaceSync("* { caret-animation: manual }");
+    document.adoptedStyleSheets.push(still);
+}"""
 PATIENCE = waiting.PATIENCE * 1000  # ms
 
 
@@ -146,13 +154,26 @@ class Reader:
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
+def playwright() -> Iterator[Playwright]:
     # For each module: while Playwright runs, no test of another one could have an event loop.
     require("chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-        yield browser
-        browser.close()
+        yield playwright
+
+
+@pytest.fixture(scope="module")
+def chromium(playwright: Playwright) -> Iterator[Browser]:
+    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, WITHOUT_WEBGL])
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="module")
+def webgl_chromium(playwright: Playwright) -> Iterator[Browser]:
+    """A browser of its own for what is drawn with WebGL."""
+    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, WITH_WEBGL])
+    yield browser
+    browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -171,8 +192,11 @@ class EverydayWindow:
         self._chromium, self.server = chromium, server
         self._reader: Reader | None = None
 
-    def come(self) -> Reader:
-        """As if just opened: nothing focused, no dialog, nothing of a former test heard or held back."""
+    def come(self, stay: bool = False) -> Reader:
+        """As if just opened: nothing focused, no dialog, nothing of a former test heard or held back.
+
+        To `stay` is to find the page where the former test left it.
+        """
         if self._reader is None:
             self._reader = open_window(self._chromium, self.server)
             return self._reader
@@ -180,8 +204,9 @@ class EverydayWindow:
         page.unroute_all()
         page.set_viewport_size(SIZE)
         page.mouse.move(0, 0)
-        page.goto(f"{self.server.url}/#/")
-        page.evaluate("document.activeElement?.blur()")
+        if not stay:
+            page.goto(f"{self.server.url}/#/")
+            page.evaluate("document.activeElement?.blur()")
         return self._reader
 
     def close(self) -> None:
@@ -195,7 +220,9 @@ def open_window(chromium: Browser, server: Server, name: str = "You", rights: st
     """Somebody who came by a link of their own."""
     # Without a graphics card an animation takes half a core for as long as it runs.
     quiet = {"viewport": SIZE, "color_scheme": "dark", "reduced_motion": "reduce"}
-    reader = Reader(chromium.new_context(**{**quiet, **context}).new_page(), server)
+    made = chromium.new_context(**{**quiet, **context})
+    made.add_init_script(STILL_CARET)
+    reader = Reader(made.new_page(), server)
     reader.enter(server.link(name, rights))
     return reader
 
@@ -211,7 +238,7 @@ def everyday_window(chromium: Browser, server: Server) -> Iterator[EverydayWindo
 def visit(
     request: pytest.FixtureRequest, chromium: Browser, server: Server, everyday_window: EverydayWindow
 ) -> Iterator[Callable[..., Reader]]:
-    """`visit()` is you in the everyday window; with a name, a server or a wish, somebody new in a browser of their own.
+    """`visit()` is you in the everyday window; with a name, a server or a wish, somebody new in a window of their own.
 
     What went wrong in a page fails the test.
     """
@@ -219,12 +246,17 @@ def visit(
     shared: list[Reader] = []
 
     def come(
-        name: str = "You", rights: str = "admin", server: Server = server, alone: bool = False, **context: Any
+        name: str = "You",
+        rights: str = "admin",
+        server: Server = server,
+        alone: bool = False,
+        stay: bool = False,
+        **context: Any,
     ) -> Reader:
         if alone or context or (name, rights) != ("You", "admin") or server is not everyday_window.server:
             own.append(open_window(chromium, server, name, rights, **context))
             return own[-1]
-        shared.append(everyday_window.come())
+        shared.append(everyday_window.come(stay))
         return shared[-1]
 
     failed = request.session.testsfailed

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import WebSocket, WebSocketRoute, expect
+from playwright.sync_api import Browser, Page, WebSocket, WebSocketRoute, expect
 
-from browser.conftest import Reader, Server
+from browser.conftest import SIZE, EverydayWindow, Reader, Server
 from browser.seat import FRONT, Seat
+from waiting import wait_until
 
 Visit = Callable[..., Reader]
 
@@ -37,9 +38,52 @@ ask '\e]11;?\e\\' '\'
 """
 
 
+class SharedShell:
+    """The shell that most tests of this file share: another one takes a session, its page and a terminal to be drawn."""
+
+    def __init__(self) -> None:
+        self._page: Page | None = None
+        self._there = ("", "")  # the page's address, and the terminal in front
+
+    def sit_down(self, reader: Reader) -> Seat:
+        """As if just opened, with nothing on its screen; a new one where a test has left or ended it."""
+        seat = Seat(reader)
+        if reader.page is not self._page or self._look(seat) != (*self._there, "you"):
+            reader.page.goto(f"{reader.server.url}/#/")
+            seated(reader)
+            self._page, self._there = reader.page, self._look(seat)[:2]
+            return seat
+        seat.focus()
+        reader.page.keyboard.press("Control+c")
+        seat.type("stty sane; printf '\\ec'")
+        wait_until(lambda: seat.text() == "$")
+        return seat
+
+    def _look(self, seat: Seat) -> tuple[str, str, str]:
+        """Where the page is, what it has in front, and who has the keyboard."""
+        script = """front => [
+            location.href,
+            document.querySelector(front)?.dataset.terminal ?? "",
+            document.querySelector(".terminal-view:not([hidden]) .lease")?.dataset.holder ?? "",
+        ]"""
+        url, terminal, holder = seat.page.evaluate(script, FRONT)
+        return url, terminal, holder
+
+
+@pytest.fixture(scope="module")
+def shared_shell() -> SharedShell:
+    return SharedShell()
+
+
 @pytest.fixture
-def seat(visit: Visit) -> Seat:
-    """You in a session of its own, with a shell open."""
+def seat(visit: Visit, shared_shell: SharedShell) -> Seat:
+    """You in front of a shell."""
+    return shared_shell.sit_down(visit(stay=True))
+
+
+@pytest.fixture
+def new_seat(visit: Visit) -> Seat:
+    """The same in a session of its own: a recording begins with the test."""
     return seated(visit())
 
 
@@ -54,6 +98,21 @@ def seated(reader: Reader) -> Seat:
     seat = Seat(reader)
     seat.open_shell()
     return seat
+
+
+@pytest.fixture(scope="module")
+def webgl_window(webgl_chromium: Browser, server: Server) -> Iterator[EverydayWindow]:
+    """The other tests have a browser without WebGL, as some people do."""
+    window = EverydayWindow(webgl_chromium, server)
+    yield window
+    window.close()
+
+
+@pytest.fixture
+def webgl_reader(webgl_window: EverydayWindow) -> Iterator[Reader]:
+    reader = webgl_window.come()
+    yield reader
+    assert reader.errors == []
 
 
 @pytest.fixture
@@ -90,7 +149,9 @@ def test_what_is_typed_reaches_the_shell(seat: Seat) -> None:
     seat.run("echo after-$?", "after-0")
 
 
-def test_colours_emoji_and_wide_characters(seat: Seat) -> None:
+@pytest.mark.parametrize("renderer", ["dom", "webgl"])
+def test_colours_emoji_and_wide_characters(request: pytest.FixtureRequest, renderer: str) -> None:
+    seat = request.getfixturevalue("seat") if renderer == "dom" else seated(request.getfixturevalue("webgl_reader"))
     line = r"printf '\e[31mred\e[0m \e[1;38;2;80;200;120mrgb\e[0m 🚀|日本語|👨‍👩‍👧|é|end%s\n' ing"
     seat.run(line, "|ending\n$")
     y = seat.row_of("|ending")
@@ -101,12 +162,12 @@ def test_colours_emoji_and_wide_characters(seat: Seat) -> None:
     assert [cell["width"] for cell in cells[8:18]] == [2, 0, 1, 2, 0, 2, 0, 2, 0, 1]
     told = seat.reader.call("GET", f"/api/terminals/{seat.id}/snapshot")["text"]
     assert seat.text() == "\n".join(told).rstrip()
-    expect(seat.page.locator(FRONT)).to_have_attribute("data-renderer", "webgl")
+    expect(seat.page.locator(FRONT)).to_have_attribute("data-renderer", renderer)
 
 
-def test_another_sessions_terminal_has_its_glyphs_drawn_once(visit: Visit) -> None:
+def test_another_sessions_terminal_has_its_glyphs_drawn_once(webgl_reader: Reader) -> None:
     """Each size of the text is a set of glyphs: the one that fits is worked out, not tried."""
-    reader = visit()
+    reader = webgl_reader
     rows: list[tuple[str, str]] = []
     for _ in range(2):
         session = reader.new_session()
@@ -131,6 +192,8 @@ def test_who_has_the_keyboard_has_the_program_fill_the_pane(seat: Seat) -> None:
     seat.page.wait_for_function(script, arg=[FRONT, before[1]])
     cols, rows = seat.size
     seat.run("echo size=$(stty size)=", f"size={rows} {cols}=")
+    seat.page.set_viewport_size(SIZE)
+    seat.wait_size(before)
 
 
 def test_a_watcher_sees_the_same_and_changes_nothing(seat: Seat, visit: Visit) -> None:
@@ -173,6 +236,26 @@ def test_the_keyboard_is_taken_over_and_handed_back(seat: Seat, visit: Visit) ->
     seat.focus()
     seat.run("echo typing takes-$(echo it)", "takes-it", key_by_key=True)
     seat.wait_lease("you")
+
+
+def test_questions_of_a_program_are_answered_once_by_the_server(seat: Seat, visit: Visit) -> None:
+    sent: list[str] = []
+    seat.page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(str(frame))))
+    id = seat.id
+    seat.page.reload()
+    seat.wait("$", id)
+    other = visit("Ada")
+    other.page.goto(f"{other.server.url}/#/t/{id}")
+    Seat(other).wait("$", id)
+    seat.wait_lease("you")
+    seat.focus()
+    (seat.reader.server.folder / "ask.sh").write_text(ASK)
+    seat.run(". ./ask.sh; echo asked-$((5 + 5))", "asked-10")
+    told = re.findall(r"<(\d+):(\d+)>", seat.text())[-4:]
+    assert len(told) == 4
+    assert all(int(first) > 0 for first, _ in told), told
+    assert all(second == "0" for _, second in told), told
+    assert not [frame for frame in sent if '"raw"' in frame]
 
 
 def test_who_may_only_watch_is_told_so(seat: Seat, visit: Visit) -> None:
@@ -261,26 +344,6 @@ def test_a_frame_that_is_missing_is_noticed_and_the_screen_is_whole_again(own_se
     assert "lost-8\nfound-9" in own_seat.text()
 
 
-def test_questions_of_a_program_are_answered_once_by_the_server(seat: Seat, visit: Visit) -> None:
-    sent: list[str] = []
-    seat.page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(str(frame))))
-    id = seat.id
-    seat.page.reload()
-    seat.wait("$", id)
-    other = visit("Ada")
-    other.page.goto(f"{other.server.url}/#/t/{id}")
-    Seat(other).wait("$", id)
-    seat.wait_lease("you")
-    seat.focus()
-    (seat.reader.server.folder / "ask.sh").write_text(ASK)
-    seat.run(". ./ask.sh; echo asked-$((5 + 5))", "asked-10")
-    told = re.findall(r"<(\d+):(\d+)>", seat.text())[-4:]
-    assert len(told) == 4
-    assert all(int(first) > 0 for first, _ in told), told
-    assert all(second == "0" for _, second in told), told
-    assert not [frame for frame in sent if '"raw"' in frame]
-
-
 def test_keys_as_the_program_asked_for_them(seat: Seat) -> None:
     script = seat.reader.server.folder / "keys.py"
     script.write_text(
@@ -359,42 +422,6 @@ def test_a_paste_is_one_piece_and_a_program_cannot_reach_the_clipboard(own_seat:
     assert own_seat.page.evaluate("navigator.clipboard.readText()") in own_seat.text()
 
 
-def test_titles_and_names_are_text(seat: Seat) -> None:
-    attack = "<img src=x onerror=window.hit=1>"
-    seat.run(f"printf '\\e]2;{attack}\\a'; echo titled-$((6 + 6))", "titled-12")
-    body = {"session": seat.reader.call("GET", f"/api/terminals/{seat.id}")["session"], "argv": ["cat"], "name": attack}
-    seat.reader.call("POST", "/api/terminals", body)
-    seat.page.wait_for_function("attack => document.body.innerText.includes(attack)", arg=attack)
-    seat.page.goto(f"{seat.reader.server.url}/#/grid")
-    expect(seat.page.locator(".tile", has_text=attack)).to_be_visible()
-    assert seat.page.evaluate("window.hit") is None
-
-
-def test_a_recording_is_looked_back_into(seat: Seat) -> None:
-    seat.run("echo first-$((6 + 7))", "first-13")
-    seat.run("clear; echo second-$((7 + 7))", "second-14")
-    recording = f"{seat.id}:recording"
-    slider = seat.page.locator(".reel:visible .track")
-    slider.focus()
-    slider.press("Home")
-    seat.page.wait_for_selector(f"[data-terminal='{recording}']")
-    expect(slider).to_have_attribute("aria-valuetext", "0:00")
-    seat.page.click("[aria-label='Play the recording']")
-    seat.wait("second-14", recording)
-    assert "first-13" not in seat.text(recording)
-    box = slider.bounding_box()
-    assert box
-    script = "([id, words]) => window.__ostlerTerminals[id].text().includes(words)"
-    for percent in range(95, 0, -5):  # backwards until the clear is undone
-        seat.page.mouse.click(box["x"] + box["width"] * percent / 100, box["y"] + box["height"] / 2)
-        if seat.page.evaluate(script, [recording, "first-13"]):
-            break
-    seat.wait("first-13", recording)
-    seat.page.click("text=Back to live")
-    seat.focus()
-    seat.run("echo third-$((8 + 7))", "third-15")
-
-
 def test_search_finds_in_the_scrollback(seat: Seat) -> None:
     seat.run("seq 500; echo done-$((8 + 8))", "done-16")
     seat.page.keyboard.press("Control+Shift+F")
@@ -420,6 +447,42 @@ def test_the_text_grows_and_is_remembered(own_seat: Seat) -> None:
     own_seat.page.wait_for_function(
         "([s, n]) => Number(document.querySelector(s).dataset.cols) == n", arg=[FRONT, cols]
     )
+
+
+def test_titles_and_names_are_text(seat: Seat) -> None:
+    attack = "<img src=x onerror=window.hit=1>"
+    seat.run(f"printf '\\e]2;{attack}\\a'; echo titled-$((6 + 6))", "titled-12")
+    body = {"session": seat.reader.call("GET", f"/api/terminals/{seat.id}")["session"], "argv": ["cat"], "name": attack}
+    seat.reader.call("POST", "/api/terminals", body)
+    seat.page.wait_for_function("attack => document.body.innerText.includes(attack)", arg=attack)
+    seat.page.goto(f"{seat.reader.server.url}/#/grid")
+    expect(seat.page.locator(".tile", has_text=attack)).to_be_visible()
+    assert seat.page.evaluate("window.hit") is None
+
+
+def test_a_recording_is_looked_back_into(new_seat: Seat) -> None:
+    new_seat.run("echo first-$((6 + 7))", "first-13")
+    new_seat.run("clear; echo second-$((7 + 7))", "second-14")
+    recording = f"{new_seat.id}:recording"
+    slider = new_seat.page.locator(".reel:visible .track")
+    slider.focus()
+    slider.press("Home")
+    new_seat.page.wait_for_selector(f"[data-terminal='{recording}']")
+    expect(slider).to_have_attribute("aria-valuetext", "0:00")
+    new_seat.page.click("[aria-label='Play the recording']")
+    new_seat.wait("second-14", recording)
+    assert "first-13" not in new_seat.text(recording)
+    box = slider.bounding_box()
+    assert box
+    script = "([id, words]) => window.__ostlerTerminals[id].text().includes(words)"
+    for percent in range(95, 0, -5):  # backwards until the clear is undone
+        new_seat.page.mouse.click(box["x"] + box["width"] * percent / 100, box["y"] + box["height"] / 2)
+        if new_seat.page.evaluate(script, [recording, "first-13"]):
+            break
+    new_seat.wait("first-13", recording)
+    new_seat.page.click("text=Back to live")
+    new_seat.focus()
+    new_seat.run("echo third-$((8 + 7))", "third-15")
 
 
 def test_the_end_of_a_program_is_told_and_its_screen_stays(seat: Seat) -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from browser.conftest import Reader, Server, chromium, open_window
+from browser.conftest import Reader, Server, chromium, open_window, playwright
 from browser.test_visible import Shown
 from real.test_tui import visible
 from real.yard import Yard
 
-__all__ = ["chromium", "visible"]
+__all__ = ["chromium", "playwright", "visible"]
 pytestmark = [pytest.mark.timeout(300)]
 
 
