@@ -27,10 +27,12 @@ from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 from typing import Any
 
+from ostler.testing import agent
+
 _CLONE_PARENT = 0x8000  # the new process is a child of our parent: the test waits for it as for any other
 _SYS_CLONE = {"x86_64": 56, "aarch64": 220}
 ROOM = " " * 16_000  # in the command line and the environment of a forker, for those of the agents
-AGENT = (sys.executable, "-P", "-m", "ostler.testing.agent")
+AGENT = (sys.executable, "-IS", agent.__file__)
 
 
 def main(kind: str, fd: int) -> None:
@@ -49,7 +51,7 @@ def import_parts() -> None:
     sys.path.append(os.path.dirname(ostler.process.__file__))
     importlib.import_module("warden")  # which imports nothing of ostler, and is not imported as a part of it
     importlib.import_module("ostler.terminal.screen.process")
-    for name in ("acp_agent", "cassettes", "mischief", "shapes", "show", "talk", "tui", "tui_hooks"):
+    for name in ("acp_agent", "cassettes", "mischief", "play_turn", "shapes", "show", "talk", "tui", "tui_hooks"):
         importlib.import_module(f"ostler.testing.{name}")
     for name in ("hashlib", "resource", "subprocess", "tomllib", "unicodedata", "urllib.request"):
         importlib.import_module(name)
@@ -174,10 +176,12 @@ def _run(argv: Sequence[str]) -> None:
         sys.argv = ["-c", *args]
         exec(code, {"__name__": "__main__"})
         return
-    _, name, *args = argv[argv.index("-m") :]
-    module = importlib.import_module({"ostler": "ostler.cli"}.get(name, name))
-    sys.argv = [module.__file__ or "", *args]
-    module.main()
+    if "-m" in argv[:4]:
+        sys.argv = ["ostler", *argv[argv.index("ostler") + 1 :]]
+        importlib.import_module("ostler.cli").main()
+    else:
+        sys.argv = list(argv[2:])
+        agent.main()
 
 
 def _closed(code: int) -> int:
@@ -230,9 +234,7 @@ def known_answers(run: Any) -> Any:
     """`probe.run`, which need not ask the scripted agent for its version and help."""
 
     async def known(argv: Sequence[str], env: Mapping[str, str], *seconds: float) -> Any:
-        from ostler.testing.agent import HELP, VERSION
-
-        said = {"--version": f"ostler-script-agent {VERSION}\n", "--help": HELP}
+        said = {"--version": f"ostler-script-agent {agent.VERSION}\n", "--help": agent.HELP}
         if tuple(argv[:-1]) == AGENT and argv[-1] in said:
             return 0, said[argv[-1]]
         return await run(argv, env, *seconds)
@@ -246,7 +248,7 @@ def known_answers(run: Any) -> Any:
 def spawn(spawned: Any, program: Any, argv: Any, env: Any, **how: Any) -> int:
     """`os.posix_spawn`: forks for the scripted agent."""
     line = list(map(os.fsdecode, argv))
-    if tuple(line[:4]) != AGENT or any(name.startswith(b"PYTHON") for name in env):
+    if tuple(line[:3]) != AGENT or any(name.startswith(b"PYTHON") for name in env):
         return int(spawned(program, argv, env, **how))
     shown = b"\0".join([*argv, b""]), b"".join(b"%b=%b\0" % pair for pair in env.items())
     if max(map(len, shown)) > len(ROOM):

@@ -39,7 +39,7 @@ ask '\e]11;?\e\\' '\'
 
 
 class SharedShell:
-    """The shell that most tests of this file share: another one takes a session, its page and a terminal to be drawn."""
+    """The shell that most tests of this file share: another takes a session, its page and a terminal to be drawn."""
 
     def __init__(self) -> None:
         self._page: Page | None = None
