@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "render": GROUND | {"agents", "terminal"},
     "work": GROUND | {"agents", "process", "store", "terminal", "render"},
     "machines": GROUND | {"store"},
-    "pipelines": GROUND | {"store", "work"},
+    "pipelines": GROUND | {"store", "work", "machines"},
     "acp": GROUND | {"agents", "process", "store", "terminal", "render", "work"},
     "mcp": GROUND | {"process", "store", "work"},
     "export": GROUND | {"pipelines"},

@@ -14,11 +14,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import psycopg
 import pytest
+from msgspec import structs
 
 from cli.conftest import Shell
+from machines.conftest import database, postgres  # noqa: F401
+from needs import needs
+from ostler.machines.directory import Directory
+from ostler.machines.membership import machine_id
+from ostler.machines.run_index import IndexedRun, RunIndex
+from ostler.pipelines.model import RunRow
 from ostler.pipelines.parse import parse_pipeline
 from ostler.pipelines.runs import Runs
+from ostler.pipelines.steps import SCHEMA
 from ostler.process import tree
 from ostler.store import Store
 from ostler.work.owner import alive
@@ -259,10 +269,14 @@ TWELVE = "".join(
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("OSTLER_PIPELINE_KILLS", "2"))))
-def test_a_run_that_is_killed_goes_on_and_repeats_nothing_that_was_finished(shell: Shell, seed: int) -> None:
+@pytest.mark.parametrize("steps", ["sqlite", pytest.param("postgres", marks=needs("postgres"))])
+def test_a_run_that_is_killed_goes_on_and_repeats_nothing_that_was_finished(
+    shell: Shell, seed: int, steps: str, request: pytest.FixtureRequest
+) -> None:
     """OSTLER_PIPELINE_KILLS=100 kills at as many instants: after so many nodes have ended, and a moment more."""
     dice = random.Random(seed)
-    going = shell.start("pipeline", "run", flow(shell, TWELVE))
+    address = request.getfixturevalue("database") if steps == "postgres" else ""
+    going = start_shared(shell, address) if address else shell.start("pipeline", "run", flow(shell, TWELVE))
     finished, moment = dice.randrange(0, 13), dice.random() * 0.3
     with Store.open(shell.environ["OSTLER_HOME"]) as store:
         runs = Runs(store)
@@ -282,13 +296,54 @@ def test_a_run_that_is_killed_goes_on_and_repeats_nothing_that_was_finished(shel
     written = (shell.folder / "done").read_text().split()
     assert [n for n in written if f"n{n}" in before and written.count(n) > 1] == []
     _nothing_left(shell)
+    if address:
+        _told_to_all(address, told)
+        if was != "done":  # else it was killed just when it had ended
+            _no_steps_left(address)
+
+
+def start_shared(shell: Shell, address: str) -> "subprocess.Popen[bytes]":
+    """A run that all machines know of, as the server of a machine that has joined starts it."""
+    made = parse_pipeline("flow.toml", TWELVE)
+
+    async def shared(store: Store) -> RunRow:
+        directory = Directory(address)
+        await directory.prepare()
+        index = RunIndex(directory)
+        await index.prepare()
+        me = await machine_id(store)
+        row = structs.replace(Runs(store).new(made, str(shell.folder), {}), fence=1)
+        body = msgspec.json.encode(row)
+        assert await index.add(IndexedRun(id=row.id, machine=me, fence=1, body=body, created_at=row.created_at))
+        await directory.close()
+        return await Runs(store).add(row)
+
+    with Store.open(shell.environ["OSTLER_HOME"]) as store:
+        run = asyncio.run(shared(store))
+    shell.environ["OSTLER_JOIN"] = address
+    return shell.start("pipeline", "resume", run.id)
+
+
+def _told_to_all(address: str, told: dict[str, Any]) -> None:
+    """The index has the run and its nodes as they ended."""
+    with psycopg.connect(address) as db:
+        assert db.execute("SELECT state, fence FROM ostler.runs").fetchall() == [("done", 1)]
+        kept = [json.loads(body) for (body,) in db.execute("SELECT body FROM ostler.run_nodes")]
+        assert {row["node"]: row["result"] for row in kept} == {row["node"]: row["result"] for row in told["nodes"]}
+
+
+def _no_steps_left(address: str) -> None:
+    """DBOS has nothing of a run that has ended."""
+    with psycopg.connect(address) as db:
+        assert db.execute(f"SELECT count(*) FROM {SCHEMA}.workflow_status").fetchone() == (0,)
+        assert db.execute(f"SELECT count(*) FROM {SCHEMA}.application_versions").fetchone() == (0,)
 
 
 def test_a_run_that_was_killed_while_dbos_made_its_tables_begins(shell: Shell) -> None:
     """As in a run that was killed so: its first tables were there, and could not be made again."""
     made = parse_pipeline("flow.toml", '[nodes.a]\ncommand = ["echo", "hi"]\n')
     with Store.open(shell.environ["OSTLER_HOME"]) as store:
-        run = asyncio.run(Runs(store).add(made, str(shell.folder), {}))
+        run = asyncio.run(Runs(store).add(Runs(store).new(made, str(shell.folder), {})))
         kept = Runs(store).folder(run.id) / "dbos.sqlite"
     with contextlib.closing(sqlite3.connect(kept)) as db:
         db.execute("CREATE TABLE dbos_migrations (version INTEGER NOT NULL PRIMARY KEY)")

@@ -94,7 +94,7 @@ class Farm:
     async def _run(self) -> str:
         """A run of a pipeline whose process has died while it waited for a person."""
         runs = Runs(self.yard.ostler.store)
-        row = await runs.add(parse_pipeline("x.toml", GATE), str(self.yard.folder), {})
+        row = await runs.add(runs.new(parse_pipeline("x.toml", GATE), str(self.yard.folder), {}))
         await runs.change_node(row.id, "ask", state="gate", question="Go on?")
         return row.id
 

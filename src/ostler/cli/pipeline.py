@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import Awaitable, Callable, Iterator
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -12,6 +13,7 @@ from ostler import clock
 from ostler.cli.pipeline_schedules import given_inputs, schedule, schedules
 
 if TYPE_CHECKING:
+    from ostler.machines.directory import Directory
     from ostler.pipelines.model import NodeRow, RunRow
     from ostler.pipelines.runs import Runs
     from ostler.work import Ostler
@@ -73,7 +75,7 @@ def run(what: str, given: tuple[str, ...], folder: str, mode: Any, json: bool) -
     async def made(o: "Ostler", runs: "Runs") -> "RunRow":
         from ostler.work.turns.checks import check_folder
 
-        return await runs.add(found, check_folder(where), inputs, owner=o.desk.id)
+        return await runs.add(runs.new(found, check_folder(where), inputs, owner=o.desk.id))
 
     return _run(made, json)
 
@@ -109,7 +111,8 @@ def fork(key: str, node: str, prompt: str | None, json: bool) -> int:
 
         old = runs.find(key)
         changed, given = forked_run(old, runs.nodes(old.id), node, prompt)
-        return await runs.add(changed, old.folder, old.inputs, owner=o.desk.id, fork_of=old.id, given=given)
+        new = runs.new(changed, old.folder, old.inputs, owner=o.desk.id, fork_of=old.id, given=given)
+        return await runs.add(new)
 
     return _run(forked, json)
 
@@ -256,28 +259,56 @@ def _run(prepare: "Callable[[Ostler, Runs], Awaitable[RunRow]]", json: bool) -> 
 async def _to_the_end(prepare: "Callable[[Ostler, Runs], Awaitable[RunRow]]", json: bool) -> int:
     from ostler.cli.live import json_text
     from ostler.cli.turns import opened, settings_for
+    from ostler.machines.run_index import RunMoved
     from ostler.pipelines.runner import PipelineRunner
     from ostler.pipelines.runs import Runs
     from ostler.render.lines import short_folder
 
-    async with opened(settings_for(None), "run") as o:
+    join = os.environ.pop("OSTLER_JOIN", "")  # a password may stand in it: no command of a node shall have it
+    moved: RunMoved | None = None
+    async with contextlib.AsyncExitStack() as stack:
+        o = await stack.enter_async_context(opened(settings_for(None), "run"))
         row = await prepare(o, Runs(o.store))
+        directory = await stack.enter_async_context(_directory(row, join)) if row.fence else None
         if not json:
             click.echo(f"{row.pipeline.name} · {row.id} · {short_folder(row.folder, os.path.expanduser('~'))}")
         try:
             with _shown(row, Runs(o.store).nodes(row.id), json) as told:
-                runner = PipelineRunner(o, row, told)
+                runner = PipelineRunner(o, row, told, directory)
                 with _interrupts(runner):
                     row = await runner.run()
+        except RunMoved as error:
+            moved, row = error, Runs(o.store).find(row.id)
         except asyncio.CancelledError:  # Ctrl-C before the runner could take it: what it needs takes long to import
             await Runs(o.store).change(row.id, state="cancelled", owner=None, ended_at=clock.now())
             raise
         nodes = Runs(o.store).nodes(row.id)
         if json:
-            click.echo(json_text({"run": row, "nodes": [nodes[n.name] for n in row.pipeline.nodes]}), nl=False)
-        else:
+            told_nodes = [nodes[n.name] for n in row.pipeline.nodes if n.name in nodes]
+            click.echo(json_text({"run": row, "nodes": told_nodes}), nl=False)
+        elif moved is None:
             click.echo(f"{row.state} · report: {Runs(o.store).folder(row.id) / 'report.md'}")
+    if moved is not None:
+        click.echo(f"ostler: {moved}", err=True)
+        sys.stdout.flush()
+        os._exit(1)  # DBOS has threads that wait for what comes of the run elsewhere
     return {"done": 0, "cancelled": 130}.get(row.state, 1)
+
+
+@contextlib.asynccontextmanager
+async def _directory(row: "RunRow", join: str) -> "AsyncIterator[Directory]":
+    """That of the machines, which know this run. Raises bad_request where nobody has said where it is."""
+    from ostler.errors import OstlerError
+    from ostler.machines.directory import Directory
+
+    if not join:
+        hint = f"Use the page, or POST /api/runs/{row.id}/resume; or set OSTLER_JOIN to the address of Postgres"
+        raise OstlerError("bad_request", f"what was done of {row.id} is in the Postgres of the machines", hint)
+    directory = Directory(join)
+    try:
+        yield directory
+    finally:
+        await directory.close()
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # it takes a while to import, and only those who joined need 
     Connection = AsyncConnection[tuple[Any, ...]]
 
 SECONDS = 5.0  # for one question
-_LOCK = 0x6F73746C6572  # of those who make the tables
+TABLES_LOCK = 0x6F73746C6572  # of those who make the tables
 
 _TABLES = """
 CREATE SCHEMA IF NOT EXISTS ostler;
@@ -114,7 +114,7 @@ class Directory:
         """Raises bad_request for what is not an address of Postgres."""
         if not url.startswith(("postgres://", "postgresql://")):
             raise _bad_address()
-        self._url = url
+        self.url = url  # a password may stand in it: never in arguments, logs or errors
         self._open: Connection | None = None
         self._turn = asyncio.Lock()
 
@@ -126,7 +126,7 @@ class Directory:
     async def prepare(self) -> None:
         """Makes the tables where they are missing."""
         async with self.asked() as db:
-            await db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+            await db.execute("SELECT pg_advisory_xact_lock(%s)", (TABLES_LOCK,))
             await db.execute(_TABLES)
 
     # -- machines
@@ -134,12 +134,13 @@ class Directory:
     async def join(self, id: str, name: str, url: str, public_key: bytes, facts: MachineFacts) -> Joined:
         """Its name is one that no other living machine has. Whoever joined with this id before is fenced."""
         async with self.asked() as db:
-            await db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))  # of two of one name the second sees it
+            # Of two of one name the second sees the first.
+            await db.execute("SELECT pg_advisory_xact_lock(%s)", (TABLES_LOCK,))
             taken = await _all(
                 await db.execute("SELECT name FROM ostler.machines WHERE id <> %s AND left_at IS NULL", (id,))
             )
             name = free_machine_name(name, {ANY, *(row[0] for row in taken)})
-            joined = await db.execute(_JOIN, (id, name, url, public_key, _text(facts)))
+            joined = await db.execute(_JOIN, (id, name, url, public_key, as_text(facts)))
             ((epoch, lease),) = await _all(joined)
             await db.execute("DELETE FROM ostler.slots WHERE machine = %s", (id,))
             return Joined(name, epoch, lease)
@@ -149,8 +150,8 @@ class Directory:
     ) -> Beat:
         """A heartbeat; `facts` where they have changed. With `look`, all machines as they are. Raises Fenced."""
         async with self.asked() as db:
-            told = _text(facts) if facts is not None else None
-            found = await _all(await db.execute(_BEAT, (_text(load), told, id, epoch)))
+            told = as_text(facts) if facts is not None else None
+            found = await _all(await db.execute(_BEAT, (as_text(load), told, id, epoch)))
             if not found:
                 raise Fenced
             now, lease = found[0]
@@ -209,7 +210,7 @@ class Directory:
             gone = list(removed)
             if gone:
                 await db.execute("DELETE FROM ostler.sessions WHERE machine = %s AND id = ANY(%s)", (machine, gone))
-            rows = [(machine, entry.id, entry.name, entry.used_at, _text(entry)) for entry in entries]
+            rows = [(machine, entry.id, entry.name, entry.used_at, as_text(entry)) for entry in entries]
             if rows:
                 async with db.cursor() as cursor:
                     await cursor.executemany(_PUT, rows)
@@ -259,13 +260,13 @@ class Directory:
 
         if self._open is None or self._open.closed:
             try:
-                port = str(conninfo_to_dict(self._url).get("port") or 0)
+                port = str(conninfo_to_dict(self.url).get("port") or 0)
             except psycopg.ProgrammingError:  # its words may hold a part of the password
                 raise _bad_address() from None
             if not port.replace(",", "").isdigit():  # a part of a password with an `@` or `:` in it
                 raise _bad_address()
             self._open = await psycopg.AsyncConnection.connect(
-                self._url, autocommit=True, connect_timeout=3, tcp_user_timeout=5000, application_name="ostler"
+                self.url, autocommit=True, connect_timeout=3, tcp_user_timeout=5000, application_name="ostler"
             )
             # A machine that is stopped or cut off in a transaction must not keep its locks from all others.
             await self._open.execute(f"SET idle_in_transaction_session_timeout = '{SECONDS}s'")
@@ -329,7 +330,7 @@ async def _all(cursor: Any) -> list[tuple[Any, ...]]:
     return rows
 
 
-def _text(value: Any) -> str:
+def as_text(value: Any) -> str:
     """A NUL cannot be kept by Postgres; nothing that we tell has one but by mischief."""
     return msgspec.json.encode(value).decode().replace("\\u0000", "")
 

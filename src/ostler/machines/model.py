@@ -37,6 +37,7 @@ class MachineLoad(Struct, frozen=True, kw_only=True):
 
 class MachineFacts(Struct, frozen=True, kw_only=True):
     version: str = ""  # of ostler
+    workflows: str = ""  # the version of what it does for pipelines: it goes on with runs of this one
     labels: tuple[str, ...] = ()
     folders: tuple[MachineFolder, ...] = ()
     agents: tuple[MachineAgent, ...] = ()

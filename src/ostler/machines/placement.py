@@ -11,6 +11,7 @@ from ostler.errors import OstlerError
 from ostler.machines.membership import SeenMachine
 from ostler.machines.model import ANY, MachineFolder
 from ostler.machines.remotes import plain_remote
+from ostler.machines.run_index import IndexedRun
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -55,6 +56,25 @@ def place(machines: Iterable[SeenMachine], wanted: Wanted, placed: Mapping[str, 
     best = min(fitting, key=lambda seen: _rank(seen, wanted, (placed or {}).get(seen.id, 0)))
     found = _folder_of(best, repo) if repo and not wanted.folder else None
     return Placed(machine=best, folder=found.path if found is not None else wanted.folder)
+
+
+def unfit_for_run(seen: SeenMachine, run: IndexedRun) -> str:
+    """Why a machine cannot have this run; "": it can, as far as others know. A name only says where it begins."""
+    wants, facts = run.wants, seen.row.facts
+    if run.machine is None and not _is_meant(seen, wants.machine):
+        return f"it is to run on {wants.machine}"
+    for agent in wants.agents or ("",):
+        why = _unfit(seen, Wanted(labels=wants.labels, agent=agent), wants.repo)
+        if why:
+            return why
+    if facts.workflows != wants.version:
+        return f"its workflows are of version {facts.workflows or '?'}, and those of the run of {wants.version}"
+    return ""
+
+
+def best_for_run(machines: Iterable[SeenMachine]) -> SeenMachine:
+    """Of those that fit: the one with the fewest turns for its processors."""
+    return min(machines, key=lambda seen: _rank(seen, Wanted(), 0))
 
 
 def _is_meant(seen: SeenMachine, name: str) -> bool:

@@ -40,15 +40,18 @@ def remote_of(folder: str) -> str:
     return plain_remote(url)
 
 
+def top_of(folder: str) -> Path | None:
+    """The top of the repository, or worktree, that a folder is in."""
+    return next((level for level in (Path(folder), *Path(folder).parents) if (level / ".git").exists()), None)
+
+
 def _git_config(folder: Path) -> Path | None:
     """The config of the repository that this folder is in; of a worktree, that of its main one."""
-    for level in (folder, *folder.parents):
-        git = level / ".git"
-        if git.is_dir():
-            return git / "config"
-        if git.is_file():
-            return _of_worktree(git)
-    return None
+    top = top_of(str(folder))
+    if top is None:
+        return None
+    git = top / ".git"
+    return git / "config" if git.is_dir() else _of_worktree(git)
 
 
 def _of_worktree(git: Path) -> Path | None:

@@ -1,30 +1,25 @@
-"""Nodes as DBOS workflows on SQLite, one database for each run: what is finished is never done again.
+"""Nodes as DBOS workflows, on SQLite or Postgres: what is finished is never done again.
 
 A workflow's steps come in the same order whenever it is run again. Nothing but JSON is kept. DBOS runs workflows in
 threads of its own; the work itself is done on the event loop of the Ostler.
 """
 
 import asyncio
-import contextlib
 import json
-import sqlite3
 from collections.abc import Coroutine
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
-from dbos import DBOS, SetWorkflowID
+from dbos import DBOS, DBOSConfig, SetWorkflowID
 from dbos._serialization import Serializer  # not exported, but what the setting `serializer` takes
 from msgspec import structs
 
 from ostler.pipelines.expressions import evaluated
 from ostler.pipelines.model import Approval, Node, NodeResult
 from ostler.pipelines.node_work import NodePiece, NodeWork
+from ostler.pipelines.steps import Steps
 from ostler.pipelines.templates import filled
 from ostler.pipelines.values import readable
-
-_POLL = 0.02  # seconds between two looks at a workflow that was recovered
-_VERSION = "1"  # of these workflows: one of another version is not recovered
 
 T = TypeVar("T")
 
@@ -60,11 +55,19 @@ class _Current:
 
     work: NodeWork | None = None
     loop: asyncio.AbstractEventLoop | None = None
+    abandoned = False
+
+
+class _Abandoned(BaseException):
+    """Not an Exception: DBOS would keep that as the step's result, and whoever goes on with the run would find it."""
 
 
 def _on_loop(work: Coroutine[Any, Any, T]) -> T:
     assert _Current.loop is not None
-    return asyncio.run_coroutine_threadsafe(work, _Current.loop).result()
+    done = asyncio.run_coroutine_threadsafe(work, _Current.loop).result()
+    if _Current.abandoned:
+        raise _Abandoned
+    return done
 
 
 def _work() -> NodeWork:
@@ -75,33 +78,37 @@ def _work() -> NodeWork:
 class Engine:
     """Runs the jobs of one run. `close` may be called twice."""
 
-    def __init__(self, work: NodeWork, folder: Path, threads: int) -> None:
-        _Current.work, _Current.loop = work, asyncio.get_running_loop()
-        self._open = True
-        self._database = folder / "dbos.sqlite"
-        DBOS(
-            config={
-                "name": "ostler",
-                "system_database_url": f"sqlite:///{self._database}",
-                "executor_id": "local",
-                "application_version": _VERSION,
-                "log_level": "ERROR",
-                "console_log_level": "ERROR",
-                "serializer": _Json(),
-                "use_listen_notify": False,
-                "max_executor_threads": threads,
-            }
-        )
+    def __init__(self, work: NodeWork, steps: Steps, threads: int) -> None:
+        _Current.work, _Current.loop, _Current.abandoned = work, asyncio.get_running_loop(), False
+        self._open, self._steps = True, steps
+        settings = {
+            "name": "ostler",
+            "log_level": "ERROR",
+            "console_log_level": "ERROR",
+            "serializer": _Json(),
+            "use_listen_notify": False,
+            "max_executor_threads": threads,
+            **steps.config(),
+        }
+        DBOS(config=cast(DBOSConfig, settings))
 
     async def launch(self) -> None:
         """Begins, and goes on with what was under way when the last process ended."""
-        await asyncio.to_thread(_prepare, self._database)
-        await asyncio.to_thread(DBOS.launch)
+        await asyncio.to_thread(self._steps.launch, DBOS.launch)
+
+    async def forget(self) -> None:
+        """The run has ended: its steps are not needed any more."""
+        await asyncio.to_thread(self._steps.forget)
+
+    def abandon(self) -> None:
+        """From now on nothing of what steps do is kept: another machine goes on with the run."""
+        _Current.abandoned = True
 
     async def close(self) -> None:
         if self._open:
             self._open = False
             await asyncio.to_thread(DBOS.destroy, workflow_completion_timeout_sec=0)
+            self._steps.close()
             _Current.work = _Current.loop = None
 
     async def run(self, job: Job) -> NodeResult:
@@ -111,26 +118,7 @@ class Engine:
     def _run(self, job: Job) -> Any:
         with SetWorkflowID(job.id):
             handle = DBOS.start_workflow(node_workflow, msgspec.to_builtins(job))
-        return handle.get_result(polling_interval_sec=_POLL)
-
-
-def _prepare(database: Path) -> None:
-    """Before DBOS opens it. A file that a kill has left half made is begun anew.
-
-    Its write-ahead log, which the file remembers, makes a commit one flush to the disk instead of several.
-    """
-    if database.exists() and _is_half_made(database):
-        for end in ("", "-wal", "-shm"):
-            Path(f"{database}{end}").unlink(missing_ok=True)
-    with contextlib.closing(sqlite3.connect(database)) as db:
-        db.execute("PRAGMA journal_mode = WAL")
-
-
-def _is_half_made(database: Path) -> bool:
-    """DBOS makes its first tables one by one, and then notes that they are there: before that nothing is in them."""
-    with contextlib.closing(sqlite3.connect(database)) as db:
-        tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        return "dbos_migrations" in tables and not db.execute("SELECT 1 FROM dbos_migrations").fetchone()
+        return handle.get_result(polling_interval_sec=self._steps.poll)
 
 
 @DBOS.workflow(name="node")

@@ -10,7 +10,9 @@ from ostler.model import TurnOptions
 Mode = Literal["auto", "manual"]
 MergeMode = Literal["merge", "keep", "drop"]
 NodeState = Literal["waiting", "gate", "running", "done", "failed", "skipped", "cancelled"]
-RunState = Literal["running", "cancelling", "done", "failed", "cancelled"]
+RunState = Literal["running", "cancelling", "done", "failed", "cancelled", "moved"]
+
+WORKFLOW_VERSION = "1"  # of what the engine does step by step: nobody goes on with a run of another one
 
 
 class Input(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -62,6 +64,7 @@ class Pipeline(Struct, frozen=True, kw_only=True, omit_defaults=True):
     inputs: dict[str, Input] = {}
     cost_usd: float | None = None  # no further node begins once the run has cost so much
     schedule: str = ""  # a cron line; it counts once the user has switched it on
+    takeover: bool = False  # when its machine is lost, another one goes on with it
 
     def node(self, name: str) -> Node:
         return next(node for node in self.nodes if node.name == name)
@@ -132,10 +135,11 @@ class NodeRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     result: NodeResult | None = None
     approval: Approval | None = None
     question: str = ""  # what a person is asked, at a gate
+    lost: str = ""  # the machine that was lost while it was under way there
 
 
 class RunRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A run of a pipeline."""
+    """A run of a pipeline. `moved`: another machine has it by now."""
 
     id: str
     pipeline: Pipeline
@@ -148,3 +152,4 @@ class RunRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str = ""
     fork_of: str | None = None
     given: dict[str, NodeResult] = {}  # results that were taken over from the run that it is a fork of
+    fence: int = 0  # under which this machine has it, among all machines; 0: no other machine knows of it

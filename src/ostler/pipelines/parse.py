@@ -15,7 +15,7 @@ from ostler.pipelines.schedule import CRON_HINT, is_cron
 from ostler.pipelines.templates import names_of
 from ostler.settings.check import Path, Where, checked, nearest
 
-_TOP = ("name", "description", "mode", "inputs", "nodes", "cost_usd", "schedule")
+_TOP = ("name", "description", "mode", "inputs", "nodes", "cost_usd", "schedule", "takeover")
 # The options of a turn under their own names, but for two that mean something else of a node: its command is a program,
 # its mode says who lets it go on.
 _RENAMED = {"slash": "command", "agent_mode": "mode"}
@@ -100,6 +100,9 @@ def _pipeline(file: _File, data: Mapping[str, Any], path: str) -> Pipeline:
     if cost is not None and (isinstance(cost, bool) or not isinstance(cost, int | float) or cost <= 0):
         raise file.wrong(("cost_usd",), "expected dollars, more than 0", "Write cost_usd = 2.50")
     schedule = _schedule(file, data.get("schedule"))
+    takeover = data.get("takeover", False)
+    if not isinstance(takeover, bool):
+        raise file.wrong(("takeover",), "expected true or false", "Write takeover = true")
     inputs = _inputs(file, data.get("inputs", {}))
     nodes = _nodes(file, data.get("nodes"), inputs)
     return Pipeline(
@@ -110,6 +113,7 @@ def _pipeline(file: _File, data: Mapping[str, Any], path: str) -> Pipeline:
         nodes=nodes,
         cost_usd=float(cost) if cost is not None else None,
         schedule=schedule,
+        takeover=takeover,
     )
 
 

@@ -4,11 +4,13 @@ import asyncio
 import fcntl
 import os
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from ostler import clock
 from ostler.errors import OstlerError
+from ostler.machines.directory import Directory
 from ostler.pipelines.expressions import BadExpression, evaluated
 from ostler.pipelines.model import Node, NodeResult, NodeRow, RunRow
 from ostler.pipelines.node_work import NodeWork
@@ -18,37 +20,66 @@ from ostler.pipelines.values import items_of, joined, values_of
 from ostler.work import Ostler
 from ostler.work.turns.live_turns import change_since
 
+if TYPE_CHECKING:
+    from ostler.pipelines.shared_runs import SharedRuns
+    from ostler.pipelines.steps import Steps
+
 Told = Callable[[NodeRow], None]
 
 
 class PipelineRunner:
     """One run, from its start or from where a process that died has left it."""
 
-    def __init__(self, ostler: Ostler, run: RunRow, told: Told | None = None) -> None:
+    def __init__(
+        self, ostler: Ostler, run: RunRow, told: Told | None = None, directory: Directory | None = None
+    ) -> None:
+        """`directory`: that of the machines, for a run that all of them know of."""
         from ostler.pipelines.engine import Engine
+        from ostler.pipelines.steps import PostgresSteps, SqliteSteps
 
         self._o, self._runs = ostler, Runs(ostler.store)
+        steps: Steps = SqliteSteps(self._runs.folder(run.id))
+        if directory is not None:
+            self._runs, steps = _shared(ostler, directory, run), PostgresSteps(directory.url, run.id)
         self._row, self._told = run, told or (lambda row: None)
         self._work = NodeWork(ostler, self._runs, run, self._told)
-        self._engine = Engine(self._work, self._runs.folder(run.id), threads=max(64, 4 * len(run.pipeline.nodes)))
+        self._engine = Engine(self._work, steps, threads=max(64, 4 * len(run.pipeline.nodes)))
         self._results: dict[str, NodeResult] = {}
 
     async def run(self) -> RunRow:
-        """Runs to the end; the run as it is then. Raises busy if another process runs it."""
+        """Runs to the end; the run as it is then. Raises busy if another process runs it, RunMoved once another
+        machine does: then all that it has begun is ended, and nothing of it is kept.
+        """
         lock = self._lock()
+        work = asyncio.create_task(self._to_the_end())
+        moving = asyncio.create_task(self._runs.until_moved())
         try:
-            await self._runs.change(self._row.id, owner=self._o.desk.id, error="")
-            await self._engine.launch()
-            watching = asyncio.create_task(self._watch_for_cancel())
-            try:
-                await self._all()
-            finally:
-                watching.cancel()
-                await asyncio.gather(watching, return_exceptions=True)
-            return await self._end()
+            await asyncio.wait({work, moving}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                return work.result()
+            self._engine.abandon()
+            await self._work.cancel()
+            await self._runs.keep_moved(moving.result())
+            raise moving.result()
         finally:
+            for task in (work, moving):
+                task.cancel()
+            await asyncio.gather(work, moving, return_exceptions=True)
             await self._engine.close()
             os.close(lock)
+
+    async def _to_the_end(self) -> RunRow:
+        await self._runs.change(self._row.id, owner=self._o.desk.id, error="")
+        await self._engine.launch()
+        watching = asyncio.create_task(self._watch_for_cancel())
+        try:
+            await self._all()
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+        row = await self._end()
+        await self._engine.forget()
+        return row
 
     async def cancel(self) -> None:
         """Ends all that runs; nothing else begins."""
@@ -69,6 +100,7 @@ class PipelineRunner:
         """Other processes ask for it in the store."""
         while self._runs.state(self._row.id) != "cancelling":
             await change_since(self._o.store, self._o.store.data_version())
+        await self._runs.change(self._row.id, state="cancelling")  # so that all machines know
         await self._work.cancel()
 
     async def _all(self) -> None:
@@ -87,6 +119,9 @@ class PipelineRunner:
             state = before.state if before.state in ("gate", "running") else "running"
             self._told(await self._runs.change_node(self._row.id, node.name, state=state, started_at=started))
             result = await self._worked(node, needed)
+            if before.lost:
+                notice = f"machine {before.lost} was lost while this node was at work there, and it ran again"
+                result = structs.replace(result, notices=(notice, *result.notices))
         self._results[node.name] = result
         row = await self._runs.change_node(
             self._row.id, node.name, state=result.state, started_at=started, ended_at=clock.now(), result=result
@@ -145,3 +180,10 @@ class PipelineRunner:
         text = report(row, self._runs.nodes(row.id))
         await asyncio.to_thread((self._runs.folder(row.id) / "report.md").write_text, text)
         return row
+
+
+def _shared(ostler: Ostler, directory: Directory, run: RunRow) -> "SharedRuns":
+    from ostler.machines.run_index import RunIndex
+    from ostler.pipelines.shared_runs import SharedRuns
+
+    return SharedRuns(ostler.store, RunIndex(directory), run)

@@ -1,10 +1,11 @@
 """Runs of pipelines in the store: made, found, changed, approved."""
 
+import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import structs
@@ -16,13 +17,18 @@ from ostler.store import Store
 from ostler.store import runs as documents
 from ostler.store.files import private_folder
 from ostler.work.owner import alive
+from ostler.work.sessions.rows import JOINED
+
+if TYPE_CHECKING:
+    from ostler.machines.run_index import RunMoved
 
 _run = msgspec.json.Decoder(RunRow).decode
 _node = msgspec.json.Decoder(NodeRow).decode
 _encode = msgspec.json.Encoder().encode
+_SHORT_ID, _LONG_ID = 3, 6  # bytes; a long one is nobody else's on any machine
 
 
-ShownState = Literal["running", "cancelling", "interrupted", "done", "failed", "cancelled"]
+ShownState = Literal["waiting", "running", "cancelling", "interrupted", "done", "failed", "cancelled", "moved"]
 
 
 def shown_state(run: RunRow) -> ShownState:
@@ -41,7 +47,7 @@ class Runs:
         private_folder(Path(self._store.folder) / "pipelines")
         return private_folder(Path(self._store.folder) / "pipelines" / run)
 
-    async def add(
+    def new(
         self,
         pipeline: Pipeline,
         folder: str,
@@ -51,10 +57,10 @@ class Runs:
         fork_of: str | None = None,
         given: dict[str, NodeResult] | None = None,
     ) -> RunRow:
-        """`owner`: the process that runs it, or starts one that does."""
-        id = f"r{os.urandom(3).hex()}"
-        row = RunRow(
-            id=id,
+        """A run that is not stored yet. `owner`: the process that runs it, or starts one that does."""
+        size = _LONG_ID if self._store.note(JOINED) else _SHORT_ID
+        return RunRow(
+            id=f"r{os.urandom(size).hex()}",
             pipeline=pipeline,
             folder=folder,
             created_at=clock.now(),
@@ -63,13 +69,27 @@ class Runs:
             fork_of=fork_of,
             given=given or {},
         )
-        save = partial(documents.save_run, id=id, created_at=row.created_at, state=row.state, body=_encode(row))
+
+    async def add(self, row: RunRow, nodes: Iterable[NodeRow] = ()) -> RunRow:
+        """Stores a run with its nodes, instead of what is known of it."""
+        save = partial(
+            documents.save_run,
+            id=row.id,
+            created_at=row.created_at,
+            state=row.state,
+            body=_encode(row),
+            nodes=[(each.node, _encode(each)) for each in nodes],
+        )
         await self._store.change_documents(save)
         return row
 
     def list(self) -> list[RunRow]:
         """The newest first."""
         return [_run(body) for body in self._store.documents(documents.RUNS)]
+
+    def open(self) -> Iterable[RunRow]:
+        """Those that have not ended."""
+        return [_run(body) for body in self._store.documents(documents.RUNS_OPEN)]
 
     def find(self, key: str) -> RunRow:
         """By id, its unique beginning, or `last`. Raises not_found or bad_request."""
@@ -82,12 +102,23 @@ class Runs:
             )
         return found[0]
 
+    def get(self, id: str) -> RunRow | None:
+        found = self._store.documents(documents.RUN, id)
+        return _run(found[0]) if found else None
+
     def state(self, id: str) -> str:
         """Of a run that is there."""
         return str(self._store.documents(documents.RUN_STATE, id)[0])
 
     async def change(self, id: str, **fields: Any) -> RunRow:
         return await self._update(id, lambda row: structs.replace(row, **fields))
+
+    async def until_moved(self) -> "RunMoved":
+        """Waits until another machine has the run: for ever, since no other one knows of it."""
+        return await asyncio.Future()
+
+    async def keep_moved(self, moved: "RunMoved") -> None:
+        """Says where the run is."""
 
     async def claim(self, run: RunRow, owner: str) -> RunRow:
         """The run as one that this process goes on with. Raises busy if somebody else did so meanwhile."""
@@ -119,7 +150,7 @@ class Runs:
 
     async def look_after(self) -> None:
         """Notes of each run whose process has died that nobody runs it, for those who watch."""
-        for run in [_run(body) for body in self._store.documents(documents.RUNS_OPEN)]:
+        for run in self.open():
             if self.owned(run):
                 continue
             if run.state == "cancelling":

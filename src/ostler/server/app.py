@@ -92,7 +92,7 @@ def build(
         "reports": reports or AgentReports(ostler),
         "membership": membership,
         "terminal_commands": terminal_commands,
-        "run_processes": RunProcesses(ostler),
+        "run_processes": RunProcesses(ostler, membership),
         "routes": ROUTES,
     }
     front_door = FrontDoor(ostler, membership, provided["uploads"]) if membership is not None else None

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import ostler as package
 from ostler.machines.model import MachineAgent, MachineFacts, MachineFolder, MachineLoad
 from ostler.machines.remotes import remote_of
+from ostler.pipelines.model import WORKFLOW_VERSION
 from ostler.server.routes_agents import AgentReports
 from ostler.supervise import Loop
 from ostler.work import Ostler
@@ -31,6 +32,7 @@ class MachineFactsSource:
     async def facts(self) -> MachineFacts:
         return MachineFacts(
             version=package.__version__,
+            workflows=WORKFLOW_VERSION,
             labels=self._labels,
             folders=self._folders,
             agents=self._agents,

@@ -122,8 +122,7 @@ async def start_run(ostler: Ostler, watcher: Live, run_processes: RunProcesses, 
     found = _load(data, folder)
     found = structs.replace(found, mode=data.mode) if data.mode else found
     inputs = complete_inputs(found, data.inputs)
-    row = await run_processes.runs.add(found, folder, inputs, owner=ostler.desk.id)
-    await run_processes.start(row)
+    row = await run_processes.begin(found, folder, inputs)
     return _view(watcher, row)
 
 
@@ -209,8 +208,7 @@ async def fork_run(
     old = runs.find(run)
     changed, given = forked_run(old, runs.nodes(old.id), data.node, data.prompt)
     folder = check_folder(old.folder)
-    row = await runs.add(changed, folder, old.inputs, owner=ostler.desk.id, fork_of=old.id, given=given)
-    await run_processes.start(row)
+    row = await run_processes.begin(changed, folder, old.inputs, fork_of=old.id, given=given)
     return _view(watcher, row)
 
 

@@ -7,10 +7,12 @@ import asyncio
 import logging
 import sys
 
-from ostler.pipelines.model import RunRow
+from ostler.machines.membership import Membership
+from ostler.pipelines.model import NodeResult, Pipeline, RunRow
 from ostler.pipelines.runs import Runs
 from ostler.process import Process
 from ostler.process.lines import chunks
+from ostler.server.run_queue import RunQueue
 from ostler.terminal.safe import one_line
 from ostler.work import Ostler
 
@@ -24,14 +26,35 @@ _log = logging.getLogger(__name__)
 class RunProcesses:
     """`close` ends them all, as a power failure would: what is finished stays so."""
 
-    def __init__(self, ostler: Ostler) -> None:
+    def __init__(self, ostler: Ostler, membership: Membership | None = None) -> None:
         self._o, self.runs = ostler, Runs(ostler.store)
         self._tasks: dict[asyncio.Task[None], Process] = {}
+        # Of a machine that has joined others: those know its runs.
+        self.queue = RunQueue(ostler, membership, self.runs, self.start) if membership is not None else None
+
+    async def begin(
+        self,
+        pipeline: Pipeline,
+        folder: str,
+        inputs: dict[str, str],
+        *,
+        fork_of: str | None = None,
+        given: dict[str, NodeResult] | None = None,
+    ) -> RunRow:
+        """A new run, in a process of its own."""
+        row = self.runs.new(pipeline, folder, inputs, owner=self._o.desk.id, fork_of=fork_of, given=given)
+        if self.queue is not None:
+            row = await self.queue.share(row)
+        await self.runs.add(row)
+        await self.start(row)
+        return row
 
     async def start(self, run: RunRow) -> None:
         """Goes on with a run that this server owns, in a process of its own."""
         argv = [sys.executable, "-P", "-m", "ostler", "pipeline", "resume", run.id, "--json"]
         env = {**self._o.setup.environ, "OSTLER_HOME": str(self._o.store.folder)}
+        if self.queue is not None:  # not among the arguments, which every user of the machine can read
+            env["OSTLER_JOIN"] = self.queue.membership.directory.url
         try:
             warden = await self._o.warden.get()
             process = await warden.spawn(argv, cwd=run.folder, env=env, mark=f"run-{run.id}", stdin=None)

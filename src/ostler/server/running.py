@@ -19,6 +19,7 @@ from ostler import clock
 from ostler.errors import OstlerError
 from ostler.machines.directory import Directory
 from ostler.machines.membership import JoinOptions, Membership, machine_id
+from ostler.machines.states import BEAT
 from ostler.server.app import Site, build
 from ostler.server.connection import SETTINGS, load_websockets
 from ostler.server.gateway import OwnAddresses, addresses_of, origin_of
@@ -248,6 +249,8 @@ async def serving(site: Site, listening: Listening) -> AsyncIterator["asyncio.Ta
         Loop("looking after runs of pipelines", site.run_processes.look_after),
         Loop("starting runs of schedules", site.schedules.step),
     ]
+    if (queue := site.run_processes.queue) is not None:
+        beside.append(Loop("looking at runs of all machines", queue.step, longest=BEAT))
     for loop in beside:
         loop.start()
     running = asyncio.create_task(server.serve(list(listening.sockets)))

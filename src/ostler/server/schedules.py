@@ -91,6 +91,4 @@ class Schedules:
         file = os.path.join(folder, entry.pipeline)
         what = file if os.path.exists(file) else entry.pipeline
         found = await asyncio.to_thread(load_pipeline, what, schedule.sha256)
-        row = await self._runs.runs.add(found, folder, complete_inputs(found, entry.inputs), owner=self._o.desk.id)
-        await self._runs.start(row)
-        return row.id
+        return (await self._runs.begin(found, folder, complete_inputs(found, entry.inputs))).id

@@ -1,7 +1,7 @@
 """Runs of pipelines and their nodes, as documents: what is in them is known to the room of pipelines alone."""
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 RUN = "SELECT body FROM runs WHERE id = ?"
 RUN_STATE = "SELECT state FROM runs WHERE id = ?"
@@ -12,12 +12,17 @@ NODES = "SELECT body FROM nodes WHERE run = ? ORDER BY node"
 NODE = "SELECT body FROM nodes WHERE run = ? AND node = ?"
 
 
-def save_run(db: sqlite3.Connection, id: str, created_at: float, state: str, body: bytes) -> None:
+def save_run(
+    db: sqlite3.Connection, id: str, created_at: float, state: str, body: bytes, nodes: Iterable[tuple[str, bytes]]
+) -> None:
+    """With its nodes, instead of those that it had."""
     db.execute(
         "INSERT INTO runs (id, created_at, state, body) VALUES (?, ?, ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET state = excluded.state, body = excluded.body",
         (id, created_at, state, body),
     )
+    db.execute("DELETE FROM nodes WHERE run = ?", (id,))
+    db.executemany("INSERT INTO nodes (run, node, body) VALUES (?, ?, ?)", [(id, *node) for node in nodes])
 
 
 def change_run(db: sqlite3.Connection, id: str, change: Callable[[bytes], tuple[str, bytes]]) -> bytes | None:
