@@ -183,7 +183,7 @@ class RunIndex:
         """Those of a machine; of None, those that wait for one. The newest first."""
         which = f"WHERE r.machine IS NOT DISTINCT FROM %s AND (r.machine IS NOT NULL OR {_OPEN})"
         async with self._directory.asked() as db:
-            rows = await _all(db, f"{_RUNS} {which} ORDER BY r.created_at DESC LIMIT %s", (machine, limit))
+            rows = await _all(db, f"{_RUNS} {which} ORDER BY r.created_at DESC, r.id LIMIT %s", (machine, limit))
             return [_run(*row) for row in rows]
 
     async def claim(self, run: IndexedRun, me: str, epoch: int) -> IndexedRun | None:

@@ -180,6 +180,13 @@ class LiveIndex:
 
     def _put_runs(self, views: Iterable[RunView]) -> None:
         for view in views:
+            key: Key = ("run", view.id)
+            if view.state != "moved":
+                self._foreign.discard(key)
+            elif key in self._foreign:
+                continue  # the machine that has it by now has told of it
+            else:
+                self._foreign.add(key)
             self._put_row("run", view.id, _encode(view))
 
     def _refresh_busy(self) -> bool:

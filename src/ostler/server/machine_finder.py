@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable
 from ostler.errors import OstlerError
 from ostler.machines.membership import Membership, SeenMachine
 from ostler.machines.model import SessionEntry
+from ostler.machines.run_index import RunIndex
 from ostler.server.addressing import AddressKind, target_of
 from ostler.server.auth import Person
-from ostler.store.runs import RUNS_LIKE
+from ostler.store.runs import STATES_LIKE
 from ostler.work import Ostler
 
 _KNOWN = 10_000
@@ -56,12 +57,14 @@ class MachineFinder:
         if kind == "terminal":
             return any(key in (row.id, row.name) for row in self._o.terminals.list())
         if kind == "run":
-            return key == "last" or bool(store.documents(RUNS_LIKE, key))
+            return key == "last" or any(state != "moved" for state in store.documents(STATES_LIKE, key))
         return any(key in (row.id, row.name) for row in store.find(key))
 
     async def _in_directory(self, kind: AddressKind, key: str) -> SeenMachine | None:
-        if kind in ("terminal", "run"):
+        if kind == "terminal":
             return None  # there is no index of them
+        if kind == "run":
+            return await self._of_run(key)
         session = key.rpartition("-")[0] if kind == "turn" else key
         try:
             found = await self._membership.directory.find_sessions(session)
@@ -73,6 +76,13 @@ class MachineFinder:
         if len({entry.machine for entry in elsewhere}) > 1:
             raise self._ambiguous(key, elsewhere)
         return self._membership.machine(elsewhere[0].machine) if elsewhere else None
+
+    async def _of_run(self, id: str) -> SeenMachine | None:
+        try:
+            found = await RunIndex(self._membership.directory).find(id)
+        except OstlerError:
+            return None  # Postgres is away, or no run was ever told of
+        return self._membership.machine(found.machine) if found is not None and found.machine else None
 
     def _ambiguous(self, key: str, found: list[SessionEntry]) -> OstlerError:
         names = {entry.machine: (self._membership.machine(entry.machine), entry.id) for entry in found}

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from functools import partial
 
 import msgspec
@@ -11,13 +11,14 @@ from msgspec import Struct, structs
 from ostler.errors import OstlerError
 from ostler.machines.membership import SeenMachine
 from ostler.machines.model import SessionEntry
+from ostler.machines.run_index import RunIndex
 from ostler.model import TerminalRow
 from ostler.server.addressing import target_of
 from ostler.server.auth import Person
 from ostler.server.front_door import FrontDoor, check_answers, unreachable
-from ostler.server.live_index import LiveIndex, Removed, RowKind
+from ostler.server.live_index import RUNS, LiveIndex, Removed, RowKind
 from ostler.server.machine_client import NETWORK_ERRORS
-from ostler.server.run_views import RunView
+from ostler.server.run_views import RunView, indexed_view
 from ostler.server.views import SessionView
 from ostler.supervise import Loop
 
@@ -98,9 +99,26 @@ class OtherSessions:
             views = [_run_of(machine, view) for view in msgspec.json.decode(body, type=FarRuns).items]
         except (OstlerError, msgspec.DecodeError) as error:
             _log.debug("runs of %s: %s", machine.name, error)
-            return [structs.replace(view, reachable=False) for view in self._runs.get(machine.id, {}).values()]
+            return list((await self._lost_runs(machine, limit)).values())
         self._runs.setdefault(machine.id, {}).update({view.id: view for view in views})
         return views
+
+    async def _lost_runs(self, machine: SeenMachine, limit: int) -> dict[str, RunView]:
+        """Those of a machine that is away, as they were: what it told us, and what the index has, but for those that
+        other machines have by now.
+        """
+        known, index = self._runs.setdefault(machine.id, {}), RunIndex(self._membership.directory)
+        try:
+            elsewhere = {id for id, run in (await index.find_all(known)).items() if run.machine != machine.id}
+            told = {run.id: run for run in await index.runs_of(machine.id, limit)}
+            new = {id: indexed_view(run, await index.nodes(id)) for id, run in told.items() if id not in known}
+        except OstlerError as error:
+            _log.debug("the index of runs of %s: %s", machine.name, error)
+            elsewhere, new = set(), {}
+        for id in elsewhere:
+            del known[id]
+        known |= {id: _run_of(machine, view) for id, view in new.items()}
+        return {id: _away(view) for id, view in known.items()}
 
     # -- journals
 
@@ -170,6 +188,7 @@ class OtherSessions:
         except OstlerError as error:
             _log.debug("following %s: %s", machine.name, error)
         await self._last_known(machine)
+        await self._lost_runs(machine, RUNS)
         self._tell_away(id)
         await asyncio.sleep(_AGAIN)
 
@@ -193,6 +212,8 @@ class OtherSessions:
             self._index.put_foreign("terminal", terminal, data)
         elif kind == b"run":
             run = _run_of(machine, msgspec.json.decode(data, type=RunView))
+            if run.state == "moved":
+                return  # the machine that has it tells of it
             self._runs.setdefault(machine.id, {})[run.id] = run
             self._index.put_foreign("run", run.id, _encode(run))
         elif kind == b"gone":
@@ -208,7 +229,7 @@ class OtherSessions:
     def _tell_away(self, machine: str) -> None:
         rows: list[tuple[RowKind, SessionView | RunView]] = [
             *(("session", view) for view in self._last.get(machine, {}).values()),
-            *(("run", view) for view in self._runs.get(machine, {}).values()),
+            *(("run", _away(view)) for view in self._runs.get(machine, {}).values()),
         ]
         for what, view in rows:
             if self._index is not None:
@@ -242,6 +263,20 @@ def _of(machine: SeenMachine, view: SessionView) -> SessionView:
 
 def _run_of(machine: SeenMachine, view: RunView) -> RunView:
     return structs.replace(view, machine=machine.name, reachable=True)
+
+
+def _away(view: RunView) -> RunView:
+    """A run of a machine that does not answer: nobody goes on with it for now."""
+    state = "interrupted" if view.state in ("running", "cancelling") else view.state
+    return structs.replace(view, reachable=False, state=state)
+
+
+def merged_runs(views: Iterable[RunView]) -> list[RunView]:
+    """Each run once, as the machine tells it that has it."""
+    merged: dict[str, RunView] = {}
+    for view in sorted(views, key=lambda view: (view.state == "moved", not view.reachable)):
+        merged.setdefault(view.id, view)
+    return list(merged.values())
 
 
 def _view_of(entry: SessionEntry) -> SessionView:

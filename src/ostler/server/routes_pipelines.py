@@ -9,7 +9,7 @@ from ostler.errors import OstlerError
 from ostler.pipelines.model import Approval, Mode, Pipeline, RunRow
 from ostler.server.auth import Person
 from ostler.server.live import Live
-from ostler.server.other_sessions import OtherSessions
+from ostler.server.other_sessions import OtherSessions, merged_runs
 from ostler.server.replies import Reply
 from ostler.server.request_body import RequestBody
 from ostler.server.routes_sessions import absolute
@@ -109,7 +109,7 @@ async def list_runs(
 ) -> RunList:
     views = run_views(watcher.watch, watcher.watch.newest_runs(limit))[::-1]
     if elsewhere is not None and not person.via:
-        views += await elsewhere.listed_runs(person, limit)
+        views = merged_runs([*views, *await elsewhere.listed_runs(person, limit)])
         views.sort(key=lambda view: view.created_at, reverse=True)
     return RunList(items=views[:limit])
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, structs
 
+from ostler.machines.run_index import IndexedRun
 from ostler.pipelines.model import Input, Mode, Node, NodeResult, NodeRow, NodeState, Pipeline, RunRow
 from ostler.pipelines.runs import ShownState, shown_state
 from ostler.server.open_asks import first_line
@@ -164,6 +165,11 @@ def run_view(run: RunRow, nodes: Mapping[str, NodeRow], turns: Mapping[str, str]
         gates=sum(view.state == "gate" for view in views),
         nodes=views,
     )
+
+
+def indexed_view(run: IndexedRun, nodes: Iterable[bytes]) -> RunView:
+    """As the index of all machines has it."""
+    return run_view(_run(run.body), {row.node: row for row in map(_node, nodes)}, {})
 
 
 def node_view(run: RunRow, node: Node, stored: NodeRow | None, turns: Mapping[str, str]) -> NodeView:

@@ -1,0 +1,289 @@
+"""Runs of pipelines on real machines that have joined: one is killed, stopped, started again; Postgres goes away.
+
+What is finished is done once, whichever machine did it. What was under way when a machine was lost begins anew
+elsewhere, if the pipeline lets it.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import psycopg
+import pytest
+
+from needs import needs
+from ostler.server.auth import Authenticator
+from ostler.server.lock import who_serves
+from postgres import Postgres
+from waiting import PATIENCE, ends, until
+
+pytestmark = [pytest.mark.asyncio, needs("postgres"), pytest.mark.timeout(300)]
+
+REMOTE = "https://git.example/farm/oats.git"
+
+
+class ServedMachine:
+    """`ostler up --join` in a copy of one repository."""
+
+    def __init__(self, base: Path, name: str, join: str, labels: str = "") -> None:
+        self.base, self.name, self._labels = base / name, name, labels
+        self.state, self.folder, home = self.base / "state", self.base / "oats", self.base / "home"
+        for folder in (self.state, self.folder, home):
+            folder.mkdir(parents=True)
+        self.state.chmod(0o700)
+        for args in (("init", "-q"), ("remote", "add", "origin", REMOTE)):
+            subprocess.run(["git", "-C", str(self.folder), *args], check=True)
+        self.env = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8"}
+        self.env |= {"OSTLER_HOME": str(self.state), "OSTLER_ONLY": "script", "OSTLER_SCRIPT_SPEED": "0"}
+        self._join = join
+        self.process: subprocess.Popen[bytes] | None = None
+        self.http: httpx.AsyncClient | None = None
+
+    async def start(self) -> None:
+        argv = [sys.executable, "-m", "ostler", "up", "--as", self.name]
+        argv += ["--labels", self._labels] if self._labels else []
+        with open(self.base / "log", "ab") as log:
+            env = {**self.env, "OSTLER_JOIN": self._join}
+            self.process = subprocess.Popen(argv, cwd=self.folder, env=env, stdout=log, stderr=log)
+        await until(self._answers)
+
+    async def _answers(self) -> bool:
+        assert self.process is not None and self.process.poll() is None, (self.base / "log").read_text()
+        serves = who_serves(str(self.state))
+        if serves is None or not serves.url or serves.pid != self.process.pid:
+            return False
+        token = Authenticator(self.state).sign("bearer", "admin", "ann", 3600)
+        await self.aclose()
+        self.http = httpx.AsyncClient(
+            base_url=serves.url, headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE
+        )
+        return (await self.http.get("/healthz")).status_code == 200
+
+    async def aclose(self) -> None:
+        if self.http is not None:
+            await self.http.aclose()
+
+    async def get(self, path: str) -> Any:
+        assert self.http is not None
+        return (await self.http.get(path)).json()
+
+    async def post(self, path: str, body: Any = None) -> Any:
+        assert self.http is not None
+        answer = await self.http.post(path, json=body) if body is not None else await self.http.post(path)
+        assert answer.status_code in (200, 202), answer.text
+        return answer.json()
+
+    async def begin(self, text: str) -> str:
+        return str((await self.post("/api/runs", {"folder": str(self.folder), "text": text}))["id"])
+
+    def stored(self, run: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """The run and its nodes as this machine's own store has them."""
+        argv = [sys.executable, "-m", "ostler", "pipeline", "show", run, "--json"]
+        shown = subprocess.run(argv, cwd=self.folder, env=self.env, capture_output=True, check=False)
+        told = json.loads(shown.stdout) if shown.returncode == 0 else {"run": {}, "nodes": []}
+        return told["run"], {row["node"]: row for row in told["nodes"]}
+
+    def state_of(self, run: str) -> str:
+        return str(self.stored(run)[0].get("state", "running"))
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def processes(self) -> list[int]:
+        """The server and all that it has started."""
+        assert self.process is not None
+        found, todo = [], [self.process.pid]
+        while todo:
+            pid = todo.pop()
+            found.append(pid)
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                for task in Path(f"/proc/{pid}/task").iterdir():
+                    todo += map(int, (task / "children").read_text().split())
+        return found
+
+
+class Pair(NamedTuple):
+    """`marks` has a file for each node, with a line for each time that it was begun."""
+
+    hawk: ServedMachine
+    owl: ServedMachine
+    marks: Path
+
+    def flow(self, takeover: bool) -> str:
+        """`slow` waits for a file `go` in the folder of its machine."""
+        marks = self.marks
+        said = f'[[run:["sh", "-c", "echo x >> {marks}/said"]]] [[say:hello]]'
+        wait = f"echo $$ >> {marks}/slow; until test -e go; do sleep 0.02; done; echo slept"
+        return f"""
+            takeover = {"true" if takeover else "false"}
+            [nodes.first]
+            command = ["sh", "-c", "echo x >> {marks}/first; echo one"]
+            [nodes.said]
+            agent = "script"
+            access = "full"
+            prompt = '{said}'
+            [nodes.slow]
+            needs = ["first", "said"]
+            command = ["sh", "-c", "{wait}"]
+            [nodes.last]
+            needs = ["said", "slow"]
+            command = ["sh", "-c", "echo x >> {marks}/last; echo {{{{ nodes.said.text }}}} {{{{ nodes.slow.text }}}}"]
+            """
+
+    def lines(self, name: str) -> list[str]:
+        mark = self.marks / name
+        return mark.read_text().splitlines() if mark.exists() else []
+
+    def counts(self) -> dict[str, int]:
+        return {name: len(self.lines(name)) for name in ("first", "said", "slow", "last")}
+
+    async def are_ready(self) -> bool:
+        """Each looks at its agents and folders in its own time."""
+        items = (await self.owl.get("/api/machines"))["items"]
+        return len(items) == 2 and all(each["agents"] and each["folders"] for each in items)
+
+    async def state(self, machine: ServedMachine, by: ServedMachine) -> str:
+        items = (await by.get("/api/machines"))["items"]
+        return next((str(each["state"]) for each in items if each["name"] == machine.name), "")
+
+
+@pytest.fixture
+async def pair(tmp_path: Path, database: str) -> AsyncIterator[Pair]:
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    hawk, owl = (ServedMachine(tmp_path, name, database) for name in ("hawk", "owl"))
+    try:
+        for each in (hawk, owl):
+            await each.start()
+        made = Pair(hawk, owl, marks)
+        await until(made.are_ready)
+        yield made
+    finally:
+        for each in (hawk, owl):
+            if each.process is not None:
+                for pid in each.processes():
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGCONT)
+                each.kill()
+            await each.aclose()
+
+
+def holder(database: str, run: str) -> tuple[str, int, str]:
+    """The machine, the fence and the state of a run, as the index has them."""
+    query = """
+        SELECT m.name, r.fence, r.state FROM ostler.runs r JOIN ostler.machines m ON m.id = r.machine WHERE r.id = %s
+    """
+    with psycopg.connect(database) as db:
+        found = db.execute(query, (run,)).fetchone()
+    assert found is not None
+    return found
+
+
+async def test_a_machine_is_killed_and_another_one_goes_on(pair: Pair, database: str) -> None:
+    run = await pair.hawk.begin(pair.flow(takeover=True))
+    await until(lambda: pair.lines("slow"))
+    said = pair.hawk.stored(run)[1]["said"]["result"]
+    pair.hawk.kill()
+    await until(lambda: len(pair.lines("slow")) == 2)  # on owl
+    (pair.owl.folder / "go").touch()
+    await until(lambda: pair.owl.state_of(run) == "done")
+    assert pair.counts() == {"first": 1, "said": 1, "slow": 2, "last": 1}
+    row, nodes = pair.owl.stored(run)
+    assert row["folder"] == str(pair.owl.folder)
+    assert nodes["said"]["result"] == said  # that of the machine that was lost
+    assert nodes["last"]["result"]["text"].split() == ["hello", "slept"]
+    lost = "machine hawk was lost while this node was at work there, and it ran again"
+    assert {name: node["result"].get("notices", []) for name, node in nodes.items()} == {
+        "first": [],
+        "said": [],
+        "slow": [lost],
+        "last": [],
+    }
+    assert holder(database, run) == ("owl", 2, "done")
+    # The machine is back: its own row says where the run is, and whoever asks there is told by the other one.
+    await pair.hawk.start()
+    await until(lambda: pair.hawk.state_of(run) == "moved")
+    assert pair.hawk.stored(run)[0]["error"] == "it went on on machine owl"
+
+    async def told() -> bool:
+        seen = await pair.hawk.get(f"/api/runs/{run}")
+        return bool(seen.get("state") == "done")
+
+    await until(told)
+    assert [(each["id"], each["state"]) for each in (await pair.hawk.get("/api/runs"))["items"]] == [(run, "done")]
+    assert [(each["id"], each["state"]) for each in (await pair.owl.get("/api/runs"))["items"]] == [(run, "done")]
+    assert pair.counts() == {"first": 1, "said": 1, "slow": 2, "last": 1}
+
+
+async def test_a_machine_that_was_asleep_wakes_up_and_writes_nothing(pair: Pair, database: str) -> None:
+    run = await pair.hawk.begin(pair.flow(takeover=True))
+    (pid,) = await until(lambda: pair.lines("slow"))
+    asleep = pair.hawk.processes()
+    assert int(pid) in asleep
+    for each in asleep:
+        os.kill(each, signal.SIGSTOP)
+    await until(lambda: len(pair.lines("slow")) == 2)  # on owl
+    before = pair.hawk.stored(run)[1]
+    for each in asleep:
+        os.kill(each, signal.SIGCONT)
+    assert ends(pid)  # while owl is still at work: what it had begun ends with the process of the run
+    await until(lambda: pair.hawk.state_of(run) == "moved")
+    (pair.owl.folder / "go").touch()
+    await until(lambda: pair.owl.state_of(run) == "done")
+    assert pair.counts() == {"first": 1, "said": 1, "slow": 2, "last": 1}
+    row, after = pair.hawk.stored(run)
+    assert (row["error"], after) == ("it went on on machine owl", before)
+    assert holder(database, run) == ("owl", 2, "done")
+
+
+async def test_a_run_that_nobody_may_take_over_is_interrupted_until_its_machine_is_back(
+    pair: Pair, database: str
+) -> None:
+    run = await pair.hawk.begin(pair.flow(takeover=False))
+    await until(lambda: pair.lines("slow"))
+    pair.hawk.kill()
+
+    async def told() -> Any:
+        items = (await pair.owl.get("/api/runs"))["items"]
+        return next((each for each in items if each["id"] == run and each["state"] == "interrupted"), None)
+
+    seen = await until(told)
+    assert (seen["machine"], seen["reachable"]) == ("hawk", False)
+    await pair.hawk.start()
+    (pair.hawk.folder / "go").touch()
+    await until(lambda: pair.hawk.state_of(run) == "running")
+    shown = await until(lambda: _interrupted(pair.hawk, run))
+    assert shown["state"] == "interrupted" and holder(database, run) == ("hawk", 1, "running")
+    await pair.hawk.post(f"/api/runs/{run}/resume")
+    await until(lambda: pair.hawk.state_of(run) == "done")
+    assert pair.counts() == {"first": 1, "said": 1, "slow": 2, "last": 1}
+    assert holder(database, run) == ("hawk", 1, "done")
+
+
+async def _interrupted(machine: ServedMachine, run: str) -> Any:
+    seen = await machine.get(f"/api/runs/{run}")
+    return seen if seen["state"] == "interrupted" else None
+
+
+async def test_postgres_is_away_for_a_while_and_a_run_goes_on(pair: Pair, postgres: Postgres, database: str) -> None:
+    run = await pair.hawk.begin(pair.flow(takeover=True))
+    await until(lambda: pair.lines("slow"))
+    postgres.stop(signal.SIGQUIT)
+    (pair.hawk.folder / "go").touch()
+    assert ends(pair.lines("slow")[0])  # its result cannot be kept now
+    local = await pair.hawk.begin(f'[nodes.a]\ncommand = ["sh", "-c", "echo x >> {pair.marks}/local"]\n')
+    await until(lambda: pair.hawk.state_of(local) == "done")  # a new one is known to its machine alone
+    assert pair.lines("last") == []
+    postgres.start()
+    await until(lambda: pair.hawk.state_of(run) == "done")
+    assert pair.counts() == {"first": 1, "said": 1, "slow": 1, "last": 1}
+    assert holder(database, run) == ("hawk", 1, "done") and pair.lines("local") == ["x"]
