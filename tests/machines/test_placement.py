@@ -14,7 +14,8 @@ from ostler.machines.model import (
     MachineRow,
     MachineState,
 )
-from ostler.machines.placement import NoMachineFits, Placed, Wanted, place
+from ostler.machines.placement import NoMachineFits, Placed, Wanted, best_for_run, place, unfit_for_run
+from ostler.machines.run_index import IndexedRun, RunWants
 
 
 def machine(
@@ -27,8 +28,10 @@ def machine(
     folders: dict[str, str] | None = None,
     turns: int = 0,
     cpus: int = 4,
+    workflows: str = "1",
 ) -> SeenMachine:
     facts = MachineFacts(
+        workflows=workflows,
         labels=labels,
         agents=tuple(MachineAgent(name=agent, login=login) for agent in agents),
         folders=tuple(MachineFolder(path=path, remote=remote) for path, remote in (folders or {}).items()),
@@ -81,7 +84,7 @@ def test_why_each_machine_does_not_fit_is_said() -> None:
         "crow": "claude is not installed",
         "hawk": "it has no folder of host/farm/oats",
         "owl": "claude is not installed",
-        "wren": "it takes no new sessions",
+        "wren": "it takes no new work",
         "kite": "it is unreachable",
         "finch": "claude is not logged in",
     }
@@ -161,3 +164,30 @@ def test_what_fits_is_chosen_and_an_error_only_where_nothing_does(farm: list[See
         assert error.reasons.keys() == (meant or ({wanted.machine} - {"", "any"})) and all(error.reasons.values())
     assert (found is not None) == any(fits(seen, wanted) for seen in farm)
     assert found is None or fits(found.machine, wanted)
+
+
+def run_of(at: str | None = None, **wants: object) -> IndexedRun:
+    wanted = RunWants(**{"version": "1", **wants})  # type: ignore[arg-type]
+    return IndexedRun(id="r1", body=b"", created_at=1.0, machine=at, wants=wanted)
+
+
+@pytest.mark.parametrize(
+    ("run", "why"),
+    [
+        (run_of(), {"crow": "", "hawk": "", "owl": "", "wren": "it takes no new work"}),
+        (run_of(agents=("script", "claude"), labels=("big",)), {"crow": "it has no label big", "hawk": ""}),
+        (run_of(agents=("claude", "script")), {"crow": "claude is not installed", "hawk": ""}),
+        (run_of(repo="host/farm/oats"), {"crow": "", "hawk": "it has no folder of host/farm/oats", "owl": ""}),
+        (run_of(machine="hawk"), {"crow": "it is to run on hawk", "hawk": ""}),
+        (run_of(machine="any"), {"crow": "", "hawk": ""}),
+        (run_of(at="id-x", machine="x"), {"crow": "", "hawk": ""}),  # the name only says where it begins
+        (run_of(version="2"), {"crow": "its workflows are of version 1, and those of the run of 2"}),
+    ],
+)
+def test_a_run_goes_to_a_machine_that_has_all_that_it_needs(run: IndexedRun, why: dict[str, str]) -> None:
+    told = {seen.name: unfit_for_run(seen, run) for seen in FARM}
+    assert {name: told[name] for name in why} == why
+
+
+def test_of_those_that_fit_the_one_with_the_least_to_do_has_a_run() -> None:
+    assert best_for_run(FARM[:3]).name == "owl"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ostler.machines.remotes import plain_remote, remote_of
+from ostler.machines.remotes import plain_remote, remote_of, top_of
 
 
 @pytest.mark.parametrize(
@@ -55,3 +55,10 @@ def test_a_broken_config_is_no_remote(tmp_path: Path) -> None:
     (tmp_path / "file").mkdir()
     (tmp_path / "file" / ".git").write_text("gitdir: nowhere")
     assert remote_of(str(tmp_path / "file")) == ""
+
+
+def test_the_top_of_a_repository_is_found_from_below(tmp_path: Path) -> None:
+    (tmp_path / "oats" / ".git").mkdir(parents=True)
+    (tmp_path / "oats" / "a" / "b").mkdir(parents=True)
+    assert top_of(str(tmp_path / "oats" / "a" / "b")) == tmp_path / "oats" == top_of(str(tmp_path / "oats"))
+    assert top_of(str(tmp_path)) is None

@@ -9,7 +9,7 @@ import pytest
 from ostler.errors import OstlerError
 from ostler.machines.directory import Directory, Joined
 from ostler.machines.model import MachineFacts, MachineLoad
-from ostler.machines.run_index import Claim, IndexedRun, RunIndex, RunMoved, RunWants
+from ostler.machines.run_index import RunClaim, IndexedRun, RunIndex, RunMoved, RunWants
 
 
 class Barn(NamedTuple):
@@ -53,13 +53,13 @@ def run(id: str = "r1", machine: str | None = "h", takeover: bool = True, **more
 async def test_a_run_is_written_by_its_machine_alone(barn: Barn) -> None:
     wants = RunWants(labels=("gpu",), version="1")
     assert await barn.index.add(run(wants=wants)) and not await barn.index.add(run(machine="o"))  # an id is had once
-    await barn.index.put_run("r1", Claim("h", 1), "running", b'{"a": "x\\u0000y"}')
-    await barn.index.put_node("r1", Claim("h", 1), "n1", b"{}")
-    await barn.index.put_node("r1", Claim("h", 1), "n1", b'{"b": 1}')
+    await barn.index.put_run("r1", RunClaim("h", 1), "running", b'{"a": "x\\u0000y"}')
+    await barn.index.put_node("r1", RunClaim("h", 1), "n1", b"{}")
+    await barn.index.put_node("r1", RunClaim("h", 1), "n1", b'{"b": 1}')
     assert await barn.index.nodes("r1") == [b'{"b": 1}']
     found = await barn.seen("r1")
     assert (found.machine_name, found.body, found.wants, found.lost) == ("hawk", b'{"a": "xy"}', wants, False)
-    for wrong in (Claim("o", 1), Claim("h", 2), Claim("h", 0)):
+    for wrong in (RunClaim("o", 1), RunClaim("h", 2), RunClaim("h", 0)):
         with pytest.raises(RunMoved) as refused:
             await barn.index.put_run("r1", wrong, "done", b"{}")
         assert refused.value.machine == "hawk"
@@ -67,7 +67,7 @@ async def test_a_run_is_written_by_its_machine_alone(barn: Barn) -> None:
             await barn.index.put_node("r1", wrong, "n1", b"{}")
         with pytest.raises(RunMoved):
             await barn.index.check("r1", wrong)
-    await barn.index.check("r1", Claim("h", 1))
+    await barn.index.check("r1", RunClaim("h", 1))
     assert await barn.index.nodes("r1") == [b'{"b": 1}'] and (await barn.seen("r1")).state == "running"
 
 
@@ -81,7 +81,7 @@ async def test_the_run_of_a_lost_machine_is_claimed_once_and_its_writes_are_refu
     (won,) = [claim for claim in claims if claim is not None]
     assert (won.machine, won.fence, won.came_from, won.lost) == ("o", 2, "hawk", False)
     with pytest.raises(RunMoved) as refused:
-        await barn.index.put_node("r1", Claim("h", 1), "n1", b"{}")
+        await barn.index.put_node("r1", RunClaim("h", 1), "n1", b"{}")
     assert refused.value.machine == "owl" and "went on on machine owl" in str(refused.value)
     # It is back: it is not its run any more, and it cannot have it while owl lives.
     await barn.directory.beat("h", barn.joined["h"].epoch, MachineLoad())
@@ -97,13 +97,13 @@ async def test_who_came_back_before_anybody_claimed_its_run_still_has_it(barn: B
     lost = await barn.seen("r1")
     await barn.directory.beat("h", barn.joined["h"].epoch, MachineLoad())
     assert await barn.index.claim(lost, "o", barn.joined["o"].epoch) is None
-    await barn.index.put_run("r1", Claim("h", 1), "done", b"{}")
+    await barn.index.put_run("r1", RunClaim("h", 1), "done", b"{}")
 
 
 async def test_a_run_that_nobody_may_take_over_or_that_has_ended_is_not_claimed(barn: Barn) -> None:
     await barn.index.add(run("r1", takeover=False))
     await barn.index.add(run("r2"))
-    await barn.index.put_run("r2", Claim("h", 1), "failed", b"{}")
+    await barn.index.put_run("r2", RunClaim("h", 1), "failed", b"{}")
     await barn.directory.forget("h")  # removed by somebody
     assert await barn.claim("r1", "o") is None and await barn.claim("r2", "o") is None
     assert [each.id for each in await barn.index.open_runs("o")] == []
@@ -136,8 +136,8 @@ async def test_runs_that_wait_are_seen_by_all_and_can_be_cancelled(barn: Barn) -
 async def test_what_has_ended_long_ago_is_forgotten(barn: Barn) -> None:
     await barn.index.add(run("r1"))
     await barn.index.add(run("r2"))
-    await barn.index.put_node("r2", Claim("h", 1), "n1", b"{}")
-    await barn.index.put_run("r2", Claim("h", 1), "done", b"{}")
+    await barn.index.put_node("r2", RunClaim("h", 1), "n1", b"{}")
+    await barn.index.put_run("r2", RunClaim("h", 1), "done", b"{}")
     await barn.index.sweep("h", 1.0)
     assert set(await barn.index.find_all(["r1", "r2"])) == {"r1", "r2"}
     await barn.index.sweep("h", 0.0)

@@ -229,6 +229,8 @@ async def test_a_machine_that_was_asleep_wakes_up_and_writes_nothing(pair: Pair,
     (pid,) = await until(lambda: pair.lines("slow"))
     asleep = pair.hawk.processes()
     assert int(pid) in asleep
+    assert all(database not in Path(f"/proc/{each}/cmdline").read_text() for each in asleep)
+    assert "OSTLER_JOIN" not in Path(f"/proc/{pid}/environ").read_text()
     for each in asleep:
         os.kill(each, signal.SIGSTOP)
     await until(lambda: len(pair.lines("slow")) == 2)  # on owl
@@ -287,3 +289,45 @@ async def test_postgres_is_away_for_a_while_and_a_run_goes_on(pair: Pair, postgr
     await until(lambda: pair.hawk.state_of(run) == "done")
     assert pair.counts() == {"first": 1, "said": 1, "slow": 1, "last": 1}
     assert holder(database, run) == ("hawk", 1, "done") and pair.lines("local") == ["x"]
+
+
+async def test_a_run_waits_until_a_machine_fits_and_the_reason_is_told(
+    tmp_path: Path, pair: Pair, database: str
+) -> None:
+    (pair.hawk.folder / "flow.toml").write_text(pair.flow(takeover=False))
+    (pair.hawk.folder / "go").touch()
+
+    def ostler(*args: str) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-m", "ostler", "pipeline", *args]
+        return subprocess.run(
+            argv, cwd=pair.hawk.folder, env=pair.hawk.env, capture_output=True, text=True, check=False
+        )
+
+    begun = ostler("run", "flow.toml", "--on", "gpu,big", "--takeover", "--json")
+    assert begun.returncode == 0, begun.stderr
+    view = json.loads(begun.stdout)
+    why = "no machine fits (hawk: it has no label gpu, big; owl: it has no label gpu, big)"
+    assert (view["state"], view["error"]) == ("waiting", why)
+    listed = ostler("list").stdout
+    assert f"{view['id']}  " in listed and "waiting" in listed and f"{view['id']}: {why}" in listed
+    assert (await pair.owl.get(f"/api/runs/{view['id']}"))["state"] == "waiting"
+    unknown = ostler("run", "flow.toml", "--on", "any", "-i", "x=y")
+    assert unknown.returncode == 2 and "x" in unknown.stderr
+    assert ostler("run", "flow.toml", "--takeover").returncode == 2
+
+    gone = json.loads(ostler("run", "flow.toml", "--on", "fast", "--json").stdout)["id"]
+    assert (await pair.owl.post(f"/api/runs/{gone}/cancel"))["state"] == "cancelled"
+
+    wren = ServedMachine(tmp_path, "wren", database, labels="gpu,big,red")
+    (wren.folder / "go").touch()
+    try:
+        await wren.start()
+        await until(lambda: wren.state_of(view["id"]) == "done")
+        row, nodes = wren.stored(view["id"])
+        assert row["folder"] == str(wren.folder) and nodes["last"]["result"]["text"].split() == ["hello", "slept"]
+        assert holder(database, view["id"]) == ("wren", 1, "done")
+        assert f"wren:{wren.folder}" in ostler("list").stdout
+        assert pair.counts() == {"first": 1, "said": 1, "slow": 1, "last": 1}
+    finally:
+        wren.kill()
+        await wren.aclose()

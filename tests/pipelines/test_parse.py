@@ -14,6 +14,7 @@ description = "all there is"
 mode = "manual"
 cost_usd = 2.5
 schedule = "0 3 * * 1"
+takeover = true
 [inputs]
 task = "hello"
 who = { description = "a name" }
@@ -51,6 +52,7 @@ def test_everything_that_a_file_can_say() -> None:
         mode="manual",
         cost_usd=2.5,
         schedule="0 3 * * 1",
+        takeover=True,
         inputs={"task": Input(default="hello"), "who": Input(description="a name")},
         nodes=(
             Node(
@@ -95,6 +97,7 @@ WRONG = [
     ('mode = "fast"\n' + A, 1, "'fast' is neither auto nor manual", 'mode = "auto"'),
     ("cost_usd = 0\n" + A, 1, "cost_usd: expected dollars", "cost_usd = 2.50"),
     ('schedule = "daily"\n' + A, 1, "'daily' is not a valid cron line", "0 3 * * *"),
+    ("takeover = 'yes'\n" + A, 1, "takeover: expected true or false", "takeover = true"),
     ("schedule = 3\n" + A, 1, "3 is not a valid cron line", "0 3 * * *"),
     ("[inputs]\nBig = 'x'\n" + A, 2, "cannot be the name of an input", "a-z"),
     ("[inputs]\ntask = 3\n" + A, 2, "expected its default as a text", "task = {}"),

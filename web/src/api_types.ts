@@ -451,6 +451,7 @@ export interface MachineLoad {
 /** A machine that has joined. */
 export interface MachineView {
   version: string;
+  workflows: string;
   labels: string[];
   folders: MachineFolder[];
   agents: MachineAgent[];
@@ -497,7 +498,7 @@ export interface NewAnswer {
   message?: string;
 }
 
-/** `folder`: where it works, an absolute path, or one that begins with `~/`. `mode`: instead of the file's own. */
+/** `folder`: where it works, an absolute path, or one that begins with `~/`. `mode`, `takeover`: instead of the file's own. With `machine` (a name, or `any`) or `labels` it waits for a machine that fits. */
 export interface NewRun {
   folder: string;
   example?: string | null;
@@ -505,6 +506,9 @@ export interface NewRun {
   text?: string | null;
   inputs?: Record<string, string>;
   mode?: "auto" | "manual" | null;
+  takeover?: boolean | null;
+  machine?: string | null;
+  labels?: string[];
 }
 
 /** `agent` may be an agent, a model or a profile; `folder` an absolute path, or one that begins with `~/`. On a machine that has joined others, `machine` (a name, or `any`), `labels` (it has all of them) and `repo` (it has a folder of that remote, which is used where `folder` is left out) say where the session goes; else it is here. */
@@ -882,14 +886,14 @@ export interface RunList {
   items: RunView[];
 }
 
-/** A run of a pipeline. `interrupted`: the process that ran it has died, and it can be resumed. */
+/** A run of a pipeline. `interrupted`: the process that ran it has died, and it can be resumed. `waiting`: no machine has it yet, and `error` says why. `moved`: another machine has gone on with it. */
 export interface RunView {
   id: string;
   pipeline: string;
   description: string;
   folder: string;
   mode: "auto" | "manual";
-  state: "cancelled" | "cancelling" | "done" | "failed" | "interrupted" | "running";
+  state: "cancelled" | "cancelling" | "done" | "failed" | "interrupted" | "moved" | "running" | "waiting";
   created_at: number;
   ended_at: number | null;
   error: string;

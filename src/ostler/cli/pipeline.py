@@ -54,13 +54,16 @@ def check(what: str) -> None:
 @click.option("-i", "--input", "given", multiple=True, metavar="NAME=VALUE", help="An input. May be repeated.")
 @click.option("-C", "--folder", metavar="FOLDER", default=".", help="Where it works (default: here).")
 @click.option("--mode", type=click.Choice(("auto", "manual")), help="Manual: each node waits for your go.")
+@click.option("--on", metavar="MACHINE|LABEL,…", help="On a machine of this name, with these labels, or `any`.")
+@click.option("--takeover", is_flag=True, help="With --on: another machine goes on with it if its own is lost.")
 @click.option("--json", is_flag=True, help="Print the run alone, as JSON.")
-def run(what: str, given: tuple[str, ...], folder: str, mode: Any, json: bool) -> int:
+def run(what: str, given: tuple[str, ...], folder: str, mode: Any, on: str | None, takeover: bool, json: bool) -> int:
     """Run FILE, or an example: review, fix, compare. It survives a crash: see `ostler pipeline resume`.
 
     \b
       ostler pipeline run review
       ostler pipeline run flow.toml --input task="…" --mode manual
+      ostler pipeline run flow.toml --on any --takeover
     """
     from msgspec import structs
 
@@ -71,6 +74,12 @@ def run(what: str, given: tuple[str, ...], folder: str, mode: Any, json: bool) -
     found = structs.replace(found, mode=mode) if mode else found
     inputs = complete_inputs(found, given_inputs(given))
     where = os.path.realpath(folder)
+    if takeover and not on:
+        raise click.UsageError("--takeover needs --on: no other machine knows of a run that is started without it")
+    if on:
+        from ostler.cli.pipeline_on import begin_on
+
+        return asyncio.run(begin_on(what, where, inputs, {"mode": mode, "takeover": takeover or None}, on, json))
 
     async def made(o: "Ostler", runs: "Runs") -> "RunRow":
         from ostler.work.turns.checks import check_folder
@@ -121,10 +130,13 @@ def fork(key: str, node: str, prompt: str | None, json: bool) -> int:
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=20, metavar="N", help="The N newest (default: 20).")
 @click.option("--json", is_flag=True, help="Print them as JSON.")
 def list_runs(limit: int, json: bool) -> None:
-    """List runs, the newest first."""
+    """List runs, the newest first. With a server that has joined others, those of other machines too."""
     from ostler.cli.live import json_text
+    from ostler.cli.pipeline_on import runs_elsewhere
+    from ostler.cli.turns import settings_for
     from ostler.pipelines.runs import shown_state
     from ostler.render.lines import columns, short_folder
+    from ostler.terminal.safe import one_line
 
     async def listed(o: "Ostler", runs: "Runs") -> "list[tuple[RunRow, int]]":
         await runs.look_after()
@@ -134,17 +146,22 @@ def list_runs(limit: int, json: bool) -> None:
     if json:
         click.echo(json_text([row for row, _ in rows]), nl=False)
         return
-    if not rows:
-        click.echo("no runs yet: ostler pipeline run review")
-        return
-    head = ("RUN", "PIPELINE", "STATE", "NODES", "FOLDER")
     home = os.path.expanduser("~")
+    far = asyncio.run(runs_elsewhere(settings_for(None).home, limit))
     lines = [
         (r.id, r.pipeline.name, shown_state(r), f"{done}/{len(r.pipeline.nodes)}", short_folder(r.folder, home))
         for r, done in rows
+        if r.id not in {each.id for each in far}
     ]
-    for line in columns([head, *lines]):
+    if not lines and not far:
+        click.echo("no runs yet: ostler pipeline run review")
+        return
+    head = ("RUN", "PIPELINE", "STATE", "NODES", "FOLDER")
+    for line in columns([head, *lines, *(each.columns for each in far)]):
         click.echo(line)
+    for each in far:
+        if each.why:
+            click.echo(f"{each.id}: {one_line(each.why, 500)}")
 
 
 @pipeline.command("show", short_help="Show a run and its nodes.")

@@ -149,12 +149,9 @@ async def _new_session(
     server: LocalServer, settings: "Settings", who: str | None, options: dict[str, Any]
 ) -> dict[str, Any]:
     """A folder that was named is one of that machine; else it is the repository that this one belongs to."""
-    from ostler.machines.model import ANY
     from ostler.machines.remotes import remote_of
 
-    names = {ANY, *(machine["name"] for machine in (await server.ask("GET", "/api/machines"))["items"])}
-    words = [word.strip() for word in options["on"].split(",") if word.strip()]
-    where: dict[str, Any] = {"machine": words[0]} if len(words) == 1 and words[0] in names else {"labels": words}
+    where = await place_of(server, options["on"])
     if options["folder"]:
         where["folder"] = options["folder"]
     elif remote := remote_of(os.getcwd()):
@@ -163,6 +160,15 @@ async def _new_session(
         where["folder"] = os.getcwd()
     given = {name: options[name] for name in _SESSION if options[name] is not None}
     return {"agent": who or settings.default_agent, **given, **where}
+
+
+async def place_of(server: LocalServer, on: str) -> dict[str, Any]:
+    """What `--on` says: a machine, or labels."""
+    from ostler.machines.model import ANY
+
+    names = {ANY, *(machine["name"] for machine in (await server.ask("GET", "/api/machines"))["items"])}
+    words = [word.strip() for word in on.split(",") if word.strip()]
+    return {"machine": words[0]} if len(words) == 1 and words[0] in names else {"labels": words}
 
 
 async def _machine_of(server: LocalServer, session: str) -> str:

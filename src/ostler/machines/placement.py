@@ -94,7 +94,7 @@ def _unfit(seen: SeenMachine, wanted: Wanted, repo: str) -> str:
     """Why it cannot be this one; "": it can."""
     facts = seen.row.facts
     if seen.state != "live":
-        return "it takes no new sessions" if seen.state == "draining" else f"it is {seen.state}"
+        return "it takes no new work" if seen.state == "draining" else f"it is {seen.state}"
     missing = [label for label in wanted.labels if label not in facts.labels]
     if missing:
         return f"it has no label {', '.join(missing)}"

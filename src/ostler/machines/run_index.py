@@ -76,7 +76,7 @@ class RunWants(Struct, frozen=True, kw_only=True, omit_defaults=True):
     version: str = ""  # of the workflows that its steps belong to
 
 
-class Claim(NamedTuple):
+class RunClaim(NamedTuple):
     """By what a machine may write to a run."""
 
     machine: str
@@ -104,7 +104,7 @@ class RunMoved(OstlerError):
 
     def __init__(self, run: str, machine: str = "") -> None:
         self.machine = machine
-        super().__init__("busy", f"{run} {went_on(machine)}", f"Look at it there: ostler pipeline show {run}")
+        super().__init__("busy", f"{run} {went_on(machine)}", "Look at it on the page, or there: ostler pipeline show")
 
 
 def went_on(machine: str) -> str:
@@ -132,21 +132,21 @@ class RunIndex:
 
     # -- by the machine that has it
 
-    async def put_run(self, id: str, claim: Claim, state: str, body: bytes) -> None:
+    async def put_run(self, id: str, claim: RunClaim, state: str, body: bytes) -> None:
         """Raises RunMoved."""
         async with self._directory.asked() as db:
             written = await _all(db, _PUT_RUN, (state, _stored(body), id, *claim))
         if not written:
             await self._refuse(id)
 
-    async def put_node(self, id: str, claim: Claim, node: str, body: bytes) -> None:
+    async def put_node(self, id: str, claim: RunClaim, node: str, body: bytes) -> None:
         """Raises RunMoved."""
         async with self._directory.asked() as db:
             written = await _all(db, _PUT_NODE, (id, *claim, node, _stored(body)))
         if not written:
             await self._refuse(id)
 
-    async def check(self, id: str, claim: Claim) -> None:
+    async def check(self, id: str, claim: RunClaim) -> None:
         """Raises RunMoved."""
         found = await self.find(id)
         if found is None or (found.machine, found.fence) != claim:

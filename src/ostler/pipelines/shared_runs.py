@@ -4,6 +4,7 @@ What a machine writes that is not its run's any more is refused: then nothing is
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from msgspec import structs
 
 from ostler import clock
 from ostler.errors import OstlerError
-from ostler.machines.run_index import Claim, RunIndex, RunMoved, went_on
+from ostler.machines.run_index import RunClaim, RunIndex, RunMoved, went_on
 from ostler.pipelines.model import NodeRow, RunRow
 from ostler.pipelines.runs import Runs
 from ostler.store import Store
@@ -21,6 +22,7 @@ from ostler.work.sessions.rows import JOINED
 _LOOK = 1.0  # seconds between looks at whether the run is still ours
 _AGAIN = 0.5  # seconds before Postgres is tried again, which is away
 _encode = msgspec.json.Encoder().encode
+_log = logging.getLogger(__name__)
 
 
 class SharedRuns(Runs):
@@ -29,7 +31,7 @@ class SharedRuns(Runs):
     def __init__(self, store: Store, index: RunIndex, run: RunRow) -> None:
         super().__init__(store)
         self._index, self._id = index, run.id
-        self.claim_held = Claim(str(store.note(JOINED)), run.fence)
+        self.claim_held = RunClaim(str(store.note(JOINED)), run.fence)
         self._moved: asyncio.Future[RunMoved] = asyncio.get_running_loop().create_future()
 
     async def change(self, id: str, **fields: Any) -> RunRow:
@@ -64,14 +66,19 @@ class SharedRuns(Runs):
         return row
 
     async def _told(self, tell: Callable[[], Awaitable[None]]) -> None:
-        while True:
-            try:
-                return await tell()
-            except RunMoved as moved:
-                self._note(moved)
-                await asyncio.Future()  # whoever runs the nodes ends them all
-            except OstlerError:
-                await asyncio.sleep(_AGAIN)
+        while not await self._is_told(tell):
+            await asyncio.sleep(_AGAIN)
+
+    async def _is_told(self, tell: Callable[[], Awaitable[None]]) -> bool:
+        try:
+            await tell()
+        except RunMoved as moved:
+            self._note(moved)
+            await asyncio.Future()  # whoever runs the nodes ends them all
+        except OstlerError as error:
+            _log.info("run %s waits for Postgres: %s", self._id, error)
+            return False
+        return True
 
     def _note(self, moved: RunMoved) -> None:
         if not self._moved.done():

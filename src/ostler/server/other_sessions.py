@@ -18,6 +18,7 @@ from ostler.server.auth import Person
 from ostler.server.front_door import FrontDoor, check_answers, unreachable
 from ostler.server.live_index import RUNS, LiveIndex, Removed, RowKind
 from ostler.server.machine_client import NETWORK_ERRORS
+from ostler.server.run_queue import why_nobody
 from ostler.server.run_views import RunView, indexed_view
 from ostler.server.views import SessionView
 from ostler.supervise import Loop
@@ -110,8 +111,12 @@ class OtherSessions:
         known, index = self._runs.setdefault(machine.id, {}), RunIndex(self._membership.directory)
         try:
             elsewhere = {id for id, run in (await index.find_all(known)).items() if run.machine != machine.id}
-            told = {run.id: run for run in await index.runs_of(machine.id, limit)}
-            new = {id: indexed_view(run, await index.nodes(id)) for id, run in told.items() if id not in known}
+            new = {}
+            for run in await index.runs_of(machine.id, limit):
+                nodes = await index.nodes(run.id) if run.state in ("running", "cancelling") else []
+                view = known.get(run.id) or indexed_view(run, nodes)
+                why = why_nobody(run, self._membership.machines, nodes) if view.ended_at is None else view.error
+                new[run.id] = structs.replace(view, error=why)
         except OstlerError as error:
             _log.debug("the index of runs of %s: %s", machine.name, error)
             elsewhere, new = set(), {}

@@ -6,6 +6,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, field, structs
 
 from ostler.errors import OstlerError
+from ostler.machines.run_index import IndexedRun
 from ostler.pipelines.model import Approval, Mode, Pipeline, RunRow
 from ostler.server.auth import Person
 from ostler.server.live import Live
@@ -49,10 +50,14 @@ class PipelineSource(RequestBody, frozen=True, kw_only=True):
 
 
 class NewRun(PipelineSource, frozen=True, kw_only=True):
-    """`folder`: where it works, an absolute path, or one that begins with `~/`. `mode`: instead of the file's own."""
+    """`folder`: where it works, an absolute path, or one that begins with `~/`. `mode`, `takeover`: instead of the
+    file's own. With `machine` (a name, or `any`) or `labels` it waits for a machine that fits."""
 
     inputs: Annotated[dict[InputName, Words], Meta(max_length=100)] = field(default_factory=dict)
     mode: Mode | None = None
+    takeover: bool | None = None
+    machine: Annotated[str, Meta(min_length=1, max_length=100)] | None = None
+    labels: Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=100)], ...], Meta(max_length=20)] = ()
 
 
 class GateAnswer(RequestBody, frozen=True, kw_only=True):
@@ -103,13 +108,15 @@ async def check_pipeline_source(ostler: Ostler, data: PipelineSource) -> Pipelin
 @pipelines("GET /api/runs", "Runs of pipelines on all machines, the newest first")
 async def list_runs(
     watcher: Live,
+    run_processes: RunProcesses,
     person: Person,
     elsewhere: OtherSessions | None,
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100,
 ) -> RunList:
     views = run_views(watcher.watch, watcher.watch.newest_runs(limit))[::-1]
-    if elsewhere is not None and not person.via:
-        views = merged_runs([*views, *await elsewhere.listed_runs(person, limit)])
+    if elsewhere is not None and run_processes.queue is not None and not person.via:
+        waiting = await run_processes.queue.waiting(limit)
+        views = merged_runs([*views, *await elsewhere.listed_runs(person, limit), *waiting])
         views.sort(key=lambda view: view.created_at, reverse=True)
     return RunList(items=views[:limit])
 
@@ -121,14 +128,19 @@ async def start_run(ostler: Ostler, watcher: Live, run_processes: RunProcesses, 
     folder = _folder(ostler, data)
     found = _load(data, folder)
     found = structs.replace(found, mode=data.mode) if data.mode else found
+    found = structs.replace(found, takeover=data.takeover) if data.takeover is not None else found
     inputs = complete_inputs(found, data.inputs)
+    if data.machine or data.labels:
+        return await run_processes.enqueue(found, folder, inputs, data.machine or "", data.labels)
     row = await run_processes.begin(found, folder, inputs)
     return _view(watcher, row)
 
 
 @pipelines("GET /api/runs/{run}", "One run, with its nodes")
-async def get_run(watcher: Live, run_processes: RunProcesses, run: str) -> RunView:
+async def get_run(watcher: Live, run_processes: RunProcesses, person: Person, run: str) -> RunView:
     """`run` may be `last`, or the beginning of an id."""
+    if (waiting := await _waiting(run_processes, person, run)) is not None and run_processes.queue is not None:
+        return run_processes.queue.waiting_view(waiting)
     return _view(watcher, run_processes.runs.find(run))
 
 
@@ -180,8 +192,13 @@ async def answer_gate(
 
 
 @pipelines("POST /api/runs/{run}/cancel", "Cancels a run; one that has ended stays as it is", status=202)
-async def cancel_run(watcher: Live, run_processes: RunProcesses, run: str) -> RunView:
-    """All its agents and commands end, whichever process runs it."""
+async def cancel_run(watcher: Live, run_processes: RunProcesses, person: Person, run: str) -> RunView:
+    """All its agents and commands end, whichever process runs it. One that waits for a machine is removed."""
+    queue = run_processes.queue
+    if queue is not None and (waiting := await _waiting(run_processes, person, run)) is not None:
+        if await queue.index.cancel_waiting(waiting.id):
+            return structs.replace(queue.waiting_view(waiting), state="cancelled", error="")
+        raise OstlerError("busy", f"a machine has just begun {run}", "Try again")
     return _view(watcher, await run_processes.runs.cancel(run_processes.runs.find(run)))
 
 
@@ -213,6 +230,16 @@ async def fork_run(
 
 
 # -- below
+
+
+async def _waiting(run_processes: RunProcesses, person: Person, run: str) -> IndexedRun | None:
+    """A run that no machine has yet. Of what is passed on, the machine that was asked first has looked."""
+    if run_processes.queue is None or person.via or run_processes.runs.get(run) is not None:
+        return None
+    try:
+        return await run_processes.queue.find_waiting(run)
+    except OstlerError:
+        return None  # Postgres is away: then only those of this machine are known
 
 
 def _view(watcher: Live, row: RunRow) -> RunView:

@@ -7,12 +7,14 @@ import asyncio
 import logging
 import sys
 
+from ostler.errors import OstlerError
 from ostler.machines.membership import Membership
 from ostler.pipelines.model import NodeResult, Pipeline, RunRow
 from ostler.pipelines.runs import Runs
 from ostler.process import Process
 from ostler.process.lines import chunks
 from ostler.server.run_queue import RunQueue
+from ostler.server.run_views import RunView
 from ostler.terminal.safe import one_line
 from ostler.work import Ostler
 
@@ -48,6 +50,16 @@ class RunProcesses:
         await self.runs.add(row)
         await self.start(row)
         return row
+
+    async def enqueue(
+        self, pipeline: Pipeline, folder: str, inputs: dict[str, str], machine: str, labels: tuple[str, ...]
+    ) -> RunView:
+        """A new run that waits for a machine. Raises unsupported where there are no others."""
+        if self.queue is None:
+            hint = "Start it so: ostler up --join URL"
+            raise OstlerError("unsupported", "this machine has not joined others", hint)
+        row = self.runs.new(pipeline, folder, inputs)
+        return self.queue.waiting_view(await self.queue.enqueue(row, machine, labels))
 
     async def start(self, run: RunRow) -> None:
         """Goes on with a run that this server owns, in a process of its own."""

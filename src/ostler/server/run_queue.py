@@ -6,22 +6,24 @@ One loop looks at the index. A run is claimed that waits for a machine, or whose
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
 from msgspec import structs
 
 from ostler import clock
 from ostler.errors import OstlerError
-from ostler.machines.membership import Membership
-from ostler.machines.placement import best_for_run, unfit_for_run
+from ostler.machines.membership import Membership, SeenMachine
+from ostler.machines.model import ANY
+from ostler.machines.placement import NoMachineFits, best_for_run, unfit_for_run
 from ostler.machines.remotes import remote_of, top_of
-from ostler.machines.run_index import Claim, IndexedRun, RunIndex, RunWants
+from ostler.machines.run_index import RunClaim, IndexedRun, RunIndex, RunWants
 from ostler.machines.states import BEAT
 from ostler.pipelines.model import WORKFLOW_VERSION, NodeRow, Pipeline, RunRow
 from ostler.pipelines.runs import Runs
 from ostler.pipelines.shared_runs import mark_moved
 from ostler.pipelines.takeover import lost_work, taken_over
+from ostler.server.run_views import RunView, indexed_view
 from ostler.work import Ostler
 from ostler.work.sessions.choice import choose
 
@@ -66,7 +68,16 @@ class RunQueue:
             return row
         return shared
 
-    async def _add(self, row: RunRow, machine: str | None, wants: RunWants) -> None:
+    async def enqueue(self, row: RunRow, machine: str, labels: tuple[str, ...]) -> IndexedRun:
+        """A run that waits until a machine has it which fits. `machine`: its name, or ANY. Raises not_found, store."""
+        if machine not in ("", ANY) and self.membership.machine(machine) is None:
+            known = ", ".join(seen.name for seen in self.membership.machines)
+            raise OstlerError("not_found", f"no machine is called {machine[:100]!r}", f"There are: {known}")
+        await self._prepare()
+        wants = structs.replace(self.wants(row.pipeline, row.folder), machine=machine, labels=labels)
+        return await self._add(row, None, wants)
+
+    async def _add(self, row: RunRow, machine: str | None, wants: RunWants) -> IndexedRun:
         run = IndexedRun(
             id=row.id,
             machine=machine,
@@ -79,6 +90,7 @@ class RunQueue:
         )
         if not await self.index.add(run):
             raise OstlerError("exists", f"there is a run {row.id} already", "Try again")
+        return run
 
     def wants(self, pipeline: Pipeline, folder: str) -> RunWants:
         """What a machine needs for a pipeline in this folder: its agents, and a folder of its repository."""
@@ -103,6 +115,28 @@ class RunQueue:
         if not self._prepared:
             await self.index.prepare()
             self._prepared = True
+
+    # -- those that wait
+
+    async def waiting(self, limit: int) -> list[RunView]:
+        """Those that no machine has yet, with the reason."""
+        try:
+            await self._prepare()
+            found = await self.index.runs_of(None, limit)
+        except OstlerError as error:
+            _log.debug("runs that wait: %s", error)
+            return []
+        return [self.waiting_view(run) for run in found]
+
+    def waiting_view(self, run: IndexedRun) -> RunView:
+        why = why_nobody(run, self.membership.machines, ())
+        return structs.replace(indexed_view(run, ()), state="waiting", error=why)
+
+    async def find_waiting(self, id: str) -> IndexedRun | None:
+        """A run that no machine has yet."""
+        await self._prepare()
+        found = await self.index.find(id)
+        return found if found is not None and found.machine is None else None
 
     # -- those that there are
 
@@ -132,7 +166,7 @@ class RunQueue:
         if local is None or local.fence < run.fence:
             await self._take_up(run)
         elif local.fence == run.fence and local.ended_at is not None:
-            await self.index.put_run(run.id, Claim(self.membership.id, run.fence), local.state, _encode(local))
+            await self.index.put_run(run.id, RunClaim(self.membership.id, run.fence), local.state, _encode(local))
         elif not self._begun and run.takeover and not self._runs.owned(local):
             _log.info("run %s was interrupted, and goes on", run.id)
             await self._start(await self._runs.claim(local, self._o.desk.id))
@@ -194,3 +228,13 @@ class RunQueue:
             return
         await self._runs.add(row, nodes)
         await self._start(row)
+
+
+def why_nobody(run: IndexedRun, machines: Iterable[SeenMachine], nodes: Iterable[bytes]) -> str:
+    """Why no machine has a run that waits, or goes on with that of one which is away; "": one will soon."""
+    if run.machine is not None and not run.takeover:
+        return f"it goes on when machine {run.machine_name} is back: its pipeline does not say takeover = true"
+    if run.machine is not None and (lost := lost_work(_run(run.body), map(_node, nodes))):
+        return f"it goes on when machine {run.machine_name} is back: {lost}"
+    reasons = {seen.name: unfit_for_run(seen, run) for seen in machines}
+    return "" if "" in reasons.values() else NoMachineFits(reasons).message

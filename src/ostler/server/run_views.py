@@ -83,7 +83,8 @@ class NodeDetail(NodeView, frozen=True, kw_only=True):
 
 
 class RunView(Struct, frozen=True, kw_only=True):
-    """A run of a pipeline. `interrupted`: the process that ran it has died, and it can be resumed."""
+    """A run of a pipeline. `interrupted`: the process that ran it has died, and it can be resumed. `waiting`: no
+    machine has it yet, and `error` says why. `moved`: another machine has gone on with it."""
 
     id: str
     pipeline: str

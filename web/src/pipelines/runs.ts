@@ -6,7 +6,7 @@ import type { Standing } from "../lib/marks";
 
 const OVER = new Set(["done", "failed", "cancelled", "skipped"]);
 
-export const isOpen = (run: RunView): boolean => ["running", "cancelling", "interrupted"].includes(run.state);
+export const isOpen = (run: RunView): boolean => ["waiting", "running", "cancelling", "interrupted"].includes(run.state);
 
 export function ofRun(run: RunView): Standing {
   switch (run.state) {
@@ -14,8 +14,12 @@ export function ofRun(run: RunView): Standing {
       return run.gates > 0 ? { mark: "asking", word: "waits for you" } : { mark: "busy", word: "running" };
     case "cancelling":
       return { mark: "busy", word: "being cancelled" };
+    case "waiting":
+      return { mark: "queued", word: "waits for a machine" };
     case "interrupted":
       return { mark: "lost", word: "interrupted" };
+    case "moved":
+      return { mark: "idle", word: "went on elsewhere" };
     default:
       return { mark: run.state, word: run.state };
   }

@@ -1,0 +1,64 @@
+"""`ostler pipeline run --on`, and runs of other machines in `ostler pipeline list`: by the server of this one."""
+
+import contextlib
+import os
+from typing import Any, NamedTuple
+
+import click
+
+from ostler.cli.live import json_text
+from ostler.cli.run_on import LocalServer, place_of
+from ostler.cli.turns import settings_for
+from ostler.errors import OstlerError
+
+
+class FarRun(NamedTuple):
+    """A run of another machine, or one that waits for a machine, as `list` shows it. `why`: it waits."""
+
+    id: str
+    columns: tuple[str, ...]
+    why: str
+
+
+async def begin_on(what: str, folder: str, inputs: dict[str, str], options: dict[str, Any], on: str, json: bool) -> int:
+    """Has a run wait for a machine. Raises unsupported for a pipeline in Python: it would have to be run there."""
+    source = {"text": _text(what)} if os.path.isfile(what) else {"example": what}
+    with contextlib.closing(LocalServer(settings_for(None).home)) as server:
+        given = {name: value for name, value in options.items() if value is not None}
+        body = {"folder": folder, "inputs": inputs, **source, **given, **await place_of(server, on)}
+        view = await server.ask("POST", "/api/runs", body)
+    if json:
+        click.echo(json_text(view), nl=False)
+    else:
+        click.echo(f"{view['pipeline']} · {view['id']} · {view['state']}{_because(view)}")
+        click.echo("look: ostler pipeline list, or the page")
+    return 0
+
+
+def _because(view: dict[str, Any]) -> str:
+    return f" · {view['error']}" if view["error"] else ""
+
+
+def _text(file: str) -> str:
+    if file.endswith(".py"):
+        raise OstlerError("unsupported", "a pipeline that is written in Python cannot go to another machine")
+    with open(file, encoding="utf-8") as opened:
+        return opened.read()
+
+
+async def runs_elsewhere(home: str, limit: int) -> list[FarRun]:
+    """Nothing, where no server runs here."""
+    from ostler.server.lock import who_serves
+
+    if who_serves(home) is None:
+        return []
+    with contextlib.closing(LocalServer(home)) as server:
+        items = (await server.ask("GET", f"/api/runs?limit={limit}"))["items"]
+    return [_far(view) for view in items if view["machine"] or view["state"] == "waiting"]
+
+
+def _far(view: dict[str, Any]) -> FarRun:
+    done = sum(node["ended_at"] is not None for node in view["nodes"])
+    where = f"{view['machine']}:{view['folder']}" if view["machine"] else view["folder"]
+    shown = (view["id"], view["pipeline"], view["state"], f"{done}/{len(view['nodes'])}", where)
+    return FarRun(view["id"], shown, view["error"] if view["ended_at"] is None else "")
