@@ -9,7 +9,7 @@ import pytest
 from ostler.errors import OstlerError
 from ostler.machines.directory import Directory, Joined
 from ostler.machines.model import MachineFacts, MachineLoad
-from ostler.machines.run_index import RunClaim, IndexedRun, RunIndex, RunMoved, RunWants
+from ostler.machines.run_index import IndexedRun, RunClaim, RunIndex, RunMoved, RunWants
 
 
 class Barn(NamedTuple):

@@ -19,6 +19,8 @@ import psycopg
 import pytest
 
 from needs import needs
+from ostler.machines.directory import Directory
+from ostler.machines.run_index import RunIndex
 from ostler.server.auth import Authenticator
 from ostler.server.lock import who_serves
 from postgres import Postgres
@@ -274,6 +276,29 @@ async def test_a_run_that_nobody_may_take_over_is_interrupted_until_its_machine_
 async def _interrupted(machine: ServedMachine, run: str) -> Any:
     seen = await machine.get(f"/api/runs/{run}")
     return seen if seen["state"] == "interrupted" else None
+
+
+async def test_a_machine_that_drains_claims_nothing_and_one_that_is_back_first_goes_on_itself(
+    pair: Pair, database: str
+) -> None:
+    run = await pair.hawk.begin(pair.flow(takeover=True))
+    await until(lambda: pair.lines("slow"))
+    directory = Directory(database)
+    (owl,) = [row.id for row in await directory.machines() if row.name == "owl"]
+    assert await directory.drain(owl, True)
+    pair.hawk.kill()
+
+    async def is_lost() -> Any:
+        found = await RunIndex(directory).find(run)
+        return found is not None and found.lost
+
+    await until(is_lost)
+    await directory.close()
+    (pair.hawk.folder / "go").touch()
+    await pair.hawk.start()
+    await until(lambda: pair.hawk.state_of(run) == "done")
+    assert pair.counts() == {"first": 1, "said": 1, "slow": 2, "last": 1}
+    assert holder(database, run) == ("hawk", 1, "done") and pair.owl.stored(run)[0] == {}
 
 
 async def test_postgres_is_away_for_a_while_and_a_run_goes_on(pair: Pair, postgres: Postgres, database: str) -> None:

@@ -45,9 +45,11 @@ class RunProcesses:
     ) -> RunRow:
         """A new run, in a process of its own."""
         row = self.runs.new(pipeline, folder, inputs, owner=self._o.desk.id, fork_of=fork_of, given=given)
-        if self.queue is not None:
-            row = await self.queue.share(row)
-        await self.runs.add(row)
+        if self.queue is None:
+            await self.runs.add(row)
+        else:
+            async with self.queue.storing:
+                row = await self.runs.add(await self.queue.share(row))
         await self.start(row)
         return row
 

@@ -17,7 +17,7 @@ from ostler.machines.membership import Membership, SeenMachine
 from ostler.machines.model import ANY
 from ostler.machines.placement import NoMachineFits, best_for_run, unfit_for_run
 from ostler.machines.remotes import remote_of, top_of
-from ostler.machines.run_index import RunClaim, IndexedRun, RunIndex, RunWants
+from ostler.machines.run_index import IndexedRun, RunClaim, RunIndex, RunWants
 from ostler.machines.states import BEAT
 from ostler.pipelines.model import WORKFLOW_VERSION, NodeRow, Pipeline, RunRow
 from ostler.pipelines.runs import Runs
@@ -45,6 +45,7 @@ class RunQueue:
     def __init__(self, ostler: Ostler, membership: Membership, runs: Runs, start: Start) -> None:
         self._o, self.membership, self._runs, self._start = ostler, membership, runs, start
         self.index = RunIndex(membership.directory)
+        self.storing = asyncio.Lock()  # held from telling all machines of a new run until it is stored here
         self._prepared = False
         self._begun = False  # whether what was interrupted when this server began was looked at
         self._free_since: dict[str, float] = {}  # run → when it was first seen to be free
@@ -53,7 +54,7 @@ class RunQueue:
     # -- new ones
 
     async def share(self, row: RunRow) -> RunRow:
-        """Tells all machines of a new run of this one, before it is stored here.
+        """Tells all machines of a new run of this one, before it is stored here; `storing` is held.
 
         While Postgres is away it is known here alone; raises store, where it is to be taken over.
         """
@@ -143,10 +144,11 @@ class RunQueue:
     async def step(self) -> None:
         await asyncio.sleep(BEAT)
         await self._prepare()
-        found = await self.index.open_runs(self.membership.id)
-        for run in found:
-            if run.machine == self.membership.id:
-                await self._keep_up(run)
+        async with self.storing:
+            found = await self.index.open_runs(self.membership.id)
+            for run in found:
+                if run.machine == self.membership.id:
+                    await self._keep_up(run)
         self._begun = True
         await self._note_moved()
         others = [run for run in found if run.machine != self.membership.id]
