@@ -121,7 +121,9 @@ async def list_runs(
     return RunList(items=views[:limit])
 
 
-@pipelines("POST /api/runs", "Starts a run of a pipeline, in a process of its own", status=202, problems=(429,))
+@pipelines(
+    "POST /api/runs", "Starts a run of a pipeline, in a process of its own", status=202, problems=(404, 409, 422, 429)
+)
 async def start_run(ostler: Ostler, watcher: Live, run_processes: RunProcesses, data: NewRun) -> RunView:
     from ostler.pipelines.inputs import complete_inputs
 
