@@ -226,17 +226,21 @@ async def test_a_machine_is_killed_and_another_one_goes_on(pair: Pair, database:
     assert pair.counts() == {"first": 1, "said": 1, "slow": 2, "last": 1}
 
 
-async def test_a_machine_that_was_asleep_wakes_up_and_writes_nothing(pair: Pair, database: str) -> None:
+@pytest.mark.parametrize("whole", [True, False], ids=["the machine", "its server alone"])
+async def test_a_machine_that_was_asleep_wakes_up_and_writes_nothing(pair: Pair, database: str, whole: bool) -> None:
     run = await pair.hawk.begin(pair.flow(takeover=True))
     (pid,) = await until(lambda: pair.lines("slow"))
-    asleep = pair.hawk.processes()
-    assert int(pid) in asleep
-    assert all(database not in Path(f"/proc/{each}/cmdline").read_text() for each in asleep)
+    started = pair.hawk.processes()
+    assert int(pid) in started
+    assert all(database not in Path(f"/proc/{each}/cmdline").read_text() for each in started)
     assert "OSTLER_JOIN" not in Path(f"/proc/{pid}/environ").read_text()
+    asleep = started if whole else started[:1]
     for each in asleep:
         os.kill(each, signal.SIGSTOP)
     await until(lambda: len(pair.lines("slow")) == 2)  # on owl
     before = pair.hawk.stored(run)[1]
+    if not whole:
+        assert ends(pid)  # the process of the run is awake, and notices by itself
     for each in asleep:
         os.kill(each, signal.SIGCONT)
     assert ends(pid)  # while owl is still at work: what it had begun ends with the process of the run
