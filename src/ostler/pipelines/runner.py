@@ -120,7 +120,7 @@ class PipelineRunner:
             self._told(await self._runs.change_node(self._row.id, node.name, state=state, started_at=started))
             result = await self._worked(node, needed)
             if before.lost:
-                notice = f"machine {before.lost} was lost while this node was at work there, and it ran again"
+                notice = f"machine {before.lost} was lost while this node was at work: it may have done its work twice"
                 result = structs.replace(result, notices=(notice, *result.notices))
         self._results[node.name] = result
         row = await self._runs.change_node(
