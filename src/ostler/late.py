@@ -18,7 +18,7 @@ LATE = (
     *("ssl", "asyncio.sslproto"),  # by asyncio, with OpenSSL
     "ipaddress",  # by urllib.parse
     *("msgspec.inspect", "msgspec.msgpack", "msgspec.toml", "msgspec.yaml"),  # by msgspec
-    *("uvicorn", "logging.config"),  # of uvicorn the server needs some modules, and no set-up of logs
+    *("uvicorn", "logging.config", "configparser"),  # of uvicorn the server needs some modules, and no set-up of logs
     *("tempfile", "shutil", "random", "json", "tomllib", "gzip"),  # by uvicorn and by us, for what is rare
 )
 

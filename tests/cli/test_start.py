@@ -138,6 +138,50 @@ def test_a_server_listens_before_it_imports_what_its_first_answer_does_without()
     assert (ran.stdout, ran.stderr, ran.returncode) == ("[]\nTrue\nTrue\n", "", 0)
 
 
+# What `ostler up` loads nevertheless: its log is rotated, plug-ins are looked for, and agents may call back.
+FOR_A_SERVER_THAT_RUNS = {"importlib.metadata", "logging.handlers", "importlib.resources", "ostler.work.hooks"}
+
+
+def test_a_server_that_answers_has_not_loaded_it_and_looked_for_no_garbage(tmp_path: Path) -> None:
+    script = """
+import gc, os, sys
+from ostler.__main__ import main
+from ostler.late import load_late
+
+load_late()
+gc.set_threshold(100_000)
+looks = sum(each["collections"] for each in gc.get_stats())
+import ostler.server.running as running
+
+def shown():  # in place of the first that it loads once it answers
+    print(*sys.modules)
+    print(sum(each["collections"] for each in gc.get_stats()) - looks, gc.get_threshold()[0], gc.get_freeze_count() > 0)
+    sys.stdout.flush()
+    os._exit(0)
+
+running.load_websockets = shown
+sys.argv[1:] = ["up"]
+main()
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env={
+            "HOME": str(tmp_path),
+            "PATH": f"{os.path.dirname(sys.executable)}:/usr/bin:/bin",
+            "OSTLER_ONLY": "script",
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    *_, modules, garbage = ran.stdout.splitlines()
+    unneeded = {*NOT_FOR_A_FIRST_ANSWER, "ostler.store.commits"} - FOR_A_SERVER_THAT_RUNS
+    assert "ostler.server.app" in modules.split()
+    assert unneeded & {*modules.split()} == set()
+    assert garbage == "0 50000 True"
+
+
 # What a process that emulates terminals does without, at least until a program asks for it.
 NOT_FOR_A_SCREEN_PROCESS = (
     *("asyncio", "logging", "threading", "inspect", "socket", "subprocess", "pathlib", "urllib.parse", "base64"),

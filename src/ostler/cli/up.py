@@ -59,6 +59,7 @@ def up(**options: Any) -> None:
 
 def _serve(options: dict[str, Any], settings: "Settings", ready: "Callable[[Serves], None]") -> None:
     import asyncio
+    import gc
 
     from ostler.server.logs import start_server_log
     from ostler.server.running import ServerOptions, serve
@@ -74,7 +75,13 @@ def _serve(options: dict[str, Any], settings: "Settings", ready: "Callable[[Serv
         allowed=options["allow_origin"],
         join=_join_options(options),
     )
-    asyncio.run(serve(settings, os.environ, server_options, ready))
+
+    def started(serves: "Serves") -> None:
+        ready(serves)
+        gc.freeze()  # what was imported is never looked at again: each look holds up everybody
+        gc.set_threshold(50_000)
+
+    asyncio.run(serve(settings, os.environ, server_options, started))
 
 
 def _join_options(options: dict[str, Any]) -> "JoinOptions | None":

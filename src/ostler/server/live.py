@@ -7,16 +7,19 @@ each after twice the time, until the longest pause is reached.
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from typing import TYPE_CHECKING
 
 from ostler import clock
 from ostler.errors import OstlerError
 from ostler.server.live_index import LiveIndex
 from ostler.server.other_sessions import OtherSessions
 from ostler.server.replies import EVERY, HEARTBEAT, journal_frame
-from ostler.store.commits import Commits
 from ostler.store.watch import StoreWatch
 from ostler.supervise import Loop
 from ostler.work import Ostler
+
+if TYPE_CHECKING:
+    from ostler.store.commits import Commits  # with ctypes: for the first who watches
 
 SHORTEST, LONGEST = 0.001, 0.1  # seconds between looks at the store's version, which cost some microseconds
 POLL = 0.015  # the longest pause where writes wake nobody

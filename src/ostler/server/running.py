@@ -11,8 +11,9 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
+import uvicorn
 from msgspec import Struct, structs
-from uvicorn.config import Config  # `import uvicorn` would load multiprocessing, too
+from uvicorn.config import Config
 from uvicorn.server import Server
 
 from ostler import clock
@@ -36,6 +37,10 @@ from ostler.work import Ostler
 from ostler.work.folder_settings import loader
 
 __all__ = ["Listening", "ServerOptions", "Serving", "listen", "serve", "serving"]
+
+# The command loads `uvicorn` itself late (ostler/late.py), since multiprocessing comes with it. The only name that one
+# of its modules takes from there is this one.
+uvicorn.Config = Config  # type: ignore[misc]
 
 GRACE = 3.0  # seconds for answers under way when the server stops
 DEADLINE = 15.0  # seconds after which a server that was told to stop is gone whatever happens
