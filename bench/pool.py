@@ -10,15 +10,16 @@ import asyncio
 import os
 import resource
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 from ostler import clock
+from ostler.agents import AGENTS
 from ostler.model import TurnOptions
 from ostler.settings import load_settings
 from ostler.work import Ostler
+from ostler.work.probe import find
 from ostler.work.turns.begin import begin
 
 ROUNDS = int(os.environ.get("ROUNDS", "40"))
@@ -85,9 +86,12 @@ async def bare_rate(env: dict[str, str], folder: Path) -> float:
 
     async def one() -> None:
         async with slots:
-            argv = (sys.executable, "-m", "ostler.testing.agent", "--access=read")
+            agent = find(AGENTS["script"], "")  # as ostler starts it
+            assert agent is not None
             pipe = asyncio.subprocess.PIPE
-            child = await asyncio.create_subprocess_exec(*argv, cwd=folder, env=env, stdin=pipe, stdout=pipe)
+            child = await asyncio.create_subprocess_exec(
+                *agent, "--access=read", cwd=folder, env=env, stdin=pipe, stdout=pipe
+            )
             await child.communicate(PROMPT.encode())
 
     await asyncio.gather(*(one() for _ in range(ROUNDS * 2)))

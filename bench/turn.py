@@ -18,9 +18,11 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from ostler.agents import AGENTS
 from ostler.settings import load_settings
 from ostler.testing import ScriptedModel
 from ostler.work import Ostler
+from ostler.work.probe import find
 
 ROUNDS = int(os.environ.get("ROUNDS", "15"))
 BESIDE = os.environ.get("BESIDE", "")
@@ -39,8 +41,11 @@ def environment(base: Path) -> dict[str, str]:
 
 
 def bare(env: dict[str, str], folder: Path) -> None:
-    agent = [sys.executable, "-m", "ostler.testing.agent", "--access=read"]
-    subprocess.run(agent, input=PROMPT.encode(), cwd=folder, env=env, check=True, capture_output=True)
+    agent = find(AGENTS["script"], "")  # as ostler starts it
+    assert agent is not None
+    subprocess.run(
+        [*agent, "--access=read"], input=PROMPT.encode(), cwd=folder, env=env, check=True, capture_output=True
+    )
 
 
 def by_command(env: dict[str, str], folder: Path, python: str = sys.executable) -> None:
