@@ -138,8 +138,8 @@ def test_a_server_listens_before_it_imports_what_its_first_answer_does_without()
     assert (ran.stdout, ran.stderr, ran.returncode) == ("[]\nTrue\nTrue\n", "", 0)
 
 
-# What `ostler up` loads nevertheless: its log is rotated, plug-ins are looked for, and agents may call back.
-FOR_A_SERVER_THAT_RUNS = {"importlib.metadata", "logging.handlers", "importlib.resources", "ostler.work.hooks"}
+# What `ostler up` loads nevertheless: its log is rotated, and agents may call back.
+FOR_A_SERVER_THAT_RUNS = {"logging.handlers", "ostler.work.hooks"}
 
 
 def test_a_server_that_answers_has_not_loaded_it_and_looked_for_no_garbage(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ import asyncio
 import importlib
 import json
 import os
+import shutil
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -82,6 +84,46 @@ def test_each_plug_in_is_an_agent_or_a_problem(site: Path) -> None:
     }
     assert set(problems) == {"taken", "twice", "number", "gone", "raises", "exits"}
     assert problems["gone"].startswith("stranger:GONE cannot be loaded (AttributeError")
+
+
+LOOKED = """
+import sys
+sys.path.append(sys.argv[1])
+from ostler.work.plug_ins import plug_ins
+print(*plug_ins().agents, "asked" if "importlib.metadata" in sys.modules else "not asked")
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [
+        ("none", "not asked"),
+        ("other", "not asked"),
+        ("dist-info", "stranger asked"),
+        ("egg-info", "stranger asked"),
+        ("egg", "stranger asked"),
+        ("archive", "stranger asked"),
+    ],
+)
+def test_the_packages_are_asked_for_only_where_one_names_ostler(tmp_path: Path, kind: str, found: str) -> None:
+    """However it is installed: importlib.metadata finds it, so it must be asked."""
+    folder = tmp_path / ("stranger-1.0.egg" if kind == "egg" else "packages")
+    folder.mkdir()
+    if kind != "none":
+        install(folder, stranger="stranger:AGENT")
+    info, path = folder / "stranger-1.0.dist-info", str(folder)
+    if kind == "other":
+        (info / "entry_points.txt").write_text("[console_scripts]\nstranger = stranger:main\n")
+    elif kind == "egg-info":
+        (info / "METADATA").rename(info / "PKG-INFO")
+        info.rename(folder / "stranger-1.0.egg-info")
+    elif kind == "egg":
+        (info / "METADATA").rename(info / "PKG-INFO")
+        info.rename(folder / "EGG-INFO")
+    elif kind == "archive":
+        path = shutil.make_archive(str(tmp_path / "archive"), "zip", folder)
+    ran = subprocess.run([sys.executable, "-c", LOOKED, path], capture_output=True, text=True, check=True)
+    assert ran.stdout == f"{found}\n"
 
 
 def test_an_import_that_hangs_keeps_nobody_waiting(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

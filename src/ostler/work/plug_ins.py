@@ -2,7 +2,10 @@
 
 import asyncio
 import logging
+import os
+import sys
 import threading
+from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -47,7 +50,9 @@ def plug_ins() -> PlugIns:
 
 
 def _load() -> PlugIns:
-    from importlib.metadata import entry_points  # takes as long to import as all of ostler's own agents
+    if not _are_installed():
+        return PlugIns()
+    from importlib.metadata import entry_points
 
     loads = [_Load(point) for point in dict.fromkeys(entry_points(group=GROUP))]
     deadline = clock.monotonic() + PATIENCE
@@ -65,6 +70,30 @@ def _load() -> PlugIns:
         else:
             _log.debug("the plug-in %s is loaded", load.point.name)
     return PlugIns(agents, problems)
+
+
+def _are_installed() -> bool:
+    """Whether any may be. Hardly anyone has some, and to ask importlib.metadata is a tenth of a server's start."""
+    if any(finder is not PathFinder and hasattr(finder, "find_distributions") for finder in sys.meta_path):
+        return True  # packages come from elsewhere, too
+    return any(_may_hold_some(folder or ".") for folder in sys.path)
+
+
+def _may_hold_some(folder: str) -> bool:
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return os.path.isfile(folder)  # an archive has to be looked into
+    installed = (name for name in names if name.lower().endswith((".dist-info", ".egg-info")))
+    return folder.endswith(".egg") or any(_names_some(f"{folder}/{name}/entry_points.txt") for name in installed)
+
+
+def _names_some(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return GROUP.encode() in file.read()
+    except OSError:
+        return False  # most packages have none
 
 
 class _Load:
