@@ -28,7 +28,7 @@ from ostler.machines.run_index import IndexedRun, RunIndex
 from ostler.pipelines.model import RunRow
 from ostler.pipelines.parse import parse_pipeline
 from ostler.pipelines.runs import Runs
-from ostler.pipelines.steps import SCHEMA
+from ostler.pipelines.steps import SCHEMA, sweep_steps
 from ostler.process import tree
 from ostler.store import Store
 from ostler.work.owner import alive
@@ -340,6 +340,33 @@ def _no_steps_left(address: str) -> None:
     with psycopg.connect(address) as db:
         assert db.execute(f"SELECT count(*) FROM {SCHEMA}.workflow_status").fetchone() == (0,)
         assert db.execute(f"SELECT count(*) FROM {SCHEMA}.application_versions").fetchone() == (0,)
+
+
+@needs("postgres")
+def test_the_steps_of_a_run_that_was_cancelled_without_a_process_are_swept(
+    shell: Shell, request: pytest.FixtureRequest
+) -> None:
+    address = request.getfixturevalue("database")
+    going = start_shared(shell, address)
+    with Store.open(shell.environ["OSTLER_HOME"]) as store:
+        wait_until(lambda: len(_ended(Runs(store))) >= 2)
+    going.kill()
+    going.communicate()
+
+    async def swept() -> int:
+        directory = Directory(address)
+        await sweep_steps(directory)
+        async with directory.asked() as db:
+            query = f"SELECT count(*) FROM {SCHEMA}.workflow_status, {SCHEMA}.operation_outputs"
+            ((left,),) = await (await db.execute(query)).fetchall()
+        await directory.close()
+        return int(left)
+
+    assert asyncio.run(swept()) > 0  # it may go on
+    with psycopg.connect(address) as db:
+        db.execute("UPDATE ostler.runs SET state = 'cancelled'")
+    assert asyncio.run(swept()) == 0
+    _no_steps_left(address)
 
 
 def test_a_run_that_was_killed_while_dbos_made_its_tables_begins(shell: Shell) -> None:

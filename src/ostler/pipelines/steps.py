@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 from typing import Any, Protocol
 
+from ostler.machines.directory import Directory
 from ostler.pipelines.model import WORKFLOW_VERSION
 
 SCHEMA = "ostler_steps"  # in Postgres; all runs of all machines share it
@@ -13,6 +14,12 @@ _MIGRATING = 0x6F73746C6574  # the lock of those who make DBOS's tables
 _CONNECTIONS = 3  # of a run's process
 _AGAIN = 0.3  # seconds before Postgres is tried again
 _DAY = 86400.0
+
+
+_OPEN = "SELECT id FROM ostler.runs WHERE state IN ('running', 'cancelling')"
+_ENDED = f"SELECT workflow_uuid FROM {SCHEMA}.workflow_status WHERE executor_id NOT IN ({_OPEN})"
+_VERSIONS = f"DELETE FROM {SCHEMA}.application_versions WHERE split_part(version_name, ':', 2) NOT IN ({_OPEN})"
+_PARTS = ("workflow_input", "workflow_output", "operation_outputs", "workflow_status")
 
 
 class Steps(Protocol):
@@ -154,3 +161,15 @@ class PostgresSteps:
     def close(self) -> None:
         self._closed.set()
         self._engine.dispose()
+
+
+async def sweep_steps(directory: Directory) -> None:
+    """Forgets the steps of all runs that the index has as ended, or does not have: no process was left to do so."""
+    async with directory.asked() as db:
+        ((there,),) = await (await db.execute("SELECT to_regclass(%s)", (f"{SCHEMA}.workflow_status",))).fetchall()
+        if there is None:
+            return
+        ended = [id for (id,) in await (await db.execute(_ENDED)).fetchall()]
+        for part in _PARTS if ended else ():
+            await db.execute(f"DELETE FROM {SCHEMA}.{part} WHERE workflow_uuid = ANY(%s)", (ended,))
+        await db.execute(_VERSIONS)

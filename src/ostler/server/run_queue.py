@@ -22,6 +22,7 @@ from ostler.machines.states import BEAT
 from ostler.pipelines.model import WORKFLOW_VERSION, NodeRow, Pipeline, RunRow
 from ostler.pipelines.runs import Runs
 from ostler.pipelines.shared_runs import mark_moved
+from ostler.pipelines.steps import sweep_steps
 from ostler.pipelines.takeover import lost_work, taken_over
 from ostler.server.run_views import RunView, indexed_view
 from ostler.work import Ostler
@@ -160,6 +161,7 @@ class RunQueue:
             await self._consider(run)
         if clock.monotonic() - self._swept > _SWEEP:
             await self.index.sweep(self.membership.id, _KEPT_DAYS)
+            await sweep_steps(self.membership.directory)
             self._swept = clock.monotonic()
 
     async def _keep_up(self, run: IndexedRun) -> None:
