@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
+import psycopg
 import pytest
 
 from needs import needs
@@ -18,7 +19,7 @@ from networks import Networks, networks
 from ostler.machines.directory import Directory
 from ostler.server.auth import Authenticator
 from postgres import Postgres
-from waiting import PATIENCE, until
+from waiting import PATIENCE, ends, until
 
 pytestmark = [pytest.mark.asyncio, needs("networks"), needs("postgres")]
 
@@ -205,6 +206,36 @@ async def test_a_machine_is_cut_off_and_comes_back(farm: Farm) -> None:
     assert (await until(lambda: farm.ended(farm.owl, elsewhere)))["outcome"] == "done"
     farm.wren.pull(back=True)
     assert (await until(lambda: farm.ended(farm.wren, later)))["outcome"] == "done"
+
+
+async def test_a_machine_that_is_cut_off_loses_its_run_to_another_one(farm: Farm, database: str) -> None:
+    marks = farm.marks
+    flow = f"""
+        takeover = true
+        [nodes.first]
+        command = ["sh", "-c", "echo x >> {marks}/first"]
+        [nodes.slow]
+        needs = ["first"]
+        command = ["sh", "-c", "echo $$ >> {marks}/slow; until test -e {marks}/go; do sleep 0.02; done"]
+        """
+    body = {"folder": str(marks), "text": flow}
+    run = (await farm.wren.http.post("/api/runs", json=body)).json()["id"]
+    await until(lambda: farm.lines("slow") == 1)
+    farm.wren.pull()
+    await until(lambda: farm.lines("slow") == 2)  # on another machine
+    lost, _ = (marks / "slow").read_text().split()
+    assert Path(f"/proc/{lost}").exists()  # cut off, it cannot know
+    farm.wren.pull(back=True)
+    assert ends(lost)  # while the other one is at work
+    (marks / "go").touch()
+
+    async def is_done() -> bool:
+        return bool((await farm.door.get(f"/api/runs/{run}")).get("state") == "done")
+
+    await until(is_done)
+    assert (farm.lines("first"), farm.lines("slow")) == (1, 2)
+    with psycopg.connect(database) as db:
+        assert db.execute("SELECT fence, came_from, state FROM ostler.runs").fetchall() == [(2, "wren", "done")]
 
 
 async def test_a_machine_is_killed_and_the_door_and_postgres_start_again(

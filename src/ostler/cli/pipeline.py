@@ -128,7 +128,7 @@ def fork(key: str, node: str, prompt: str | None, json: bool) -> int:
 
 @pipeline.command("list", short_help="List runs.")
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=20, metavar="N", help="The N newest (default: 20).")
-@click.option("--json", is_flag=True, help="Print them as JSON.")
+@click.option("--json", is_flag=True, help="Print those of this machine as JSON.")
 def list_runs(limit: int, json: bool) -> None:
     """List runs, the newest first. With a server that has joined others, those of other machines too."""
     from ostler.cli.live import json_text
