@@ -126,9 +126,11 @@ async def test_runs_that_wait_are_seen_by_all_and_can_be_cancelled(barn: Barn) -
     await barn.index.add(run("r1", machine=None))
     await barn.index.add(run("r2", machine="h", takeover=False))
     await barn.index.add(run("r3", machine="h"))
-    assert [each.id for each in await barn.index.open_runs("o")] == ["r1", "r3"]
+    assert [each.id for each in await barn.index.open_runs("o")] == ["r1"]  # hawk lives
     assert [each.id for each in await barn.index.open_runs("h")] == ["r1", "r2", "r3"]
     assert [each.id for each in await barn.index.runs_of(None, 10)] == ["r1"]
+    await barn.lose("h")
+    assert [each.id for each in await barn.index.open_runs("o")] == ["r1", "r3"]
     assert await barn.index.cancel_waiting("r1") and not await barn.index.cancel_waiting("r3")
     assert set(await barn.index.find_all(["r1", "r2", "r3"])) == {"r2", "r3"}
 

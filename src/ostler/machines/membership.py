@@ -216,9 +216,9 @@ class Membership:
         claims, issuer, now = self._read(token), issuer_of_token(token), clock.monotonic()
         if claims is None and issuer and now - self._refreshed >= _REFRESH:
             self._refreshed = now
-            await self._refresh_one(issuer)  # one that has joined just now
+            await self.refresh_one(issuer)  # one that has joined just now
         elif claims is not None and self.trouble is None and now - self._looked_at[issuer] > 2 * states.BEAT:
-            await self._refresh_one(issuer)  # it may have left, or been removed
+            await self.refresh_one(issuer)  # it may have left, or been removed
         else:
             return claims
         return self._read(token)
@@ -274,15 +274,16 @@ class Membership:
         except OstlerError as error:
             _log.debug("the directory could not be looked at: %s", error)
 
-    async def _refresh_one(self, id: str) -> None:
+    async def refresh_one(self, id: str) -> None:
+        """Sees to it that this machine is known as it is, if the directory answers. The others are not read."""
         try:
             row = await self.directory.machine(id)
         except OstlerError as error:
             _log.debug("the directory could not be asked: %s", error)
             return
-        if row is None:
+        if row is None and id != self.id:
             self._seen.pop(id, None)
-        else:
+        elif row is not None:
             self._seen[id] = SeenMachine(row=row, state=state_of(row, row.age))
             self._looked_at[id] = clock.monotonic()
 

@@ -12,10 +12,12 @@ from msgspec import Struct
 
 from ostler.errors import OstlerError
 from ostler.machines.directory import TABLES_LOCK, Directory, as_text
+from ostler.machines.states import BEAT
 
 if TYPE_CHECKING:
     from ostler.machines.directory import Connection
 
+SILENT = 2 * BEAT  # seconds without a heartbeat after which others look at a machine whose runs they may take over
 _OPEN = "r.state IN ('running', 'cancelling')"
 _TABLES = """
 CREATE TABLE IF NOT EXISTS ostler.runs (
@@ -173,11 +175,12 @@ class RunIndex:
 
     async def open_runs(self, me: str) -> list[IndexedRun]:
         """Those that have not ended and may concern this machine, the oldest first: its own, those that wait for a
-        machine, and those of other machines that may be taken over.
+        machine, and those that may be taken over from a machine that is lost, or has been silent for a while.
         """
-        which = f"WHERE {_OPEN} AND (r.machine IS NULL OR r.machine = %s OR r.takeover) ORDER BY r.created_at, r.id"
+        silent = f"({_LOST} OR m.seen_at < clock_timestamp() - {SILENT} * interval '1 second')"
+        which = f"WHERE {_OPEN} AND (r.machine IS NULL OR r.machine = %s OR r.takeover AND {silent})"
         async with self._directory.asked() as db:
-            return [_run(*row) for row in await _all(db, f"{_RUNS} {which}", (me,))]
+            return [_run(*row) for row in await _all(db, f"{_RUNS} {which} ORDER BY r.created_at, r.id", (me,))]
 
     async def runs_of(self, machine: str | None, limit: int) -> list[IndexedRun]:
         """Those of a machine; of None, those that wait for one. The newest first."""

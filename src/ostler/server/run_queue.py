@@ -153,8 +153,8 @@ class RunQueue:
         self._begun = True
         await self._note_moved()
         others = [run for run in found if run.machine != self.membership.id]
-        if others:
-            self.membership.keep_watch()  # somebody has to see when their machines are lost
+        if any(run.machine is not None for run in others):
+            self.membership.keep_watch()  # somebody has to see whether their machines are lost
         free = [run for run in others if run.machine is None or run.lost]
         self._free_since = {run.id: self._free_since.get(run.id, clock.monotonic()) for run in free}
         for run in free:
@@ -186,9 +186,12 @@ class RunQueue:
 
     async def _consider(self, run: IndexedRun) -> None:
         """Claims a run that nobody has, if this machine is the one for it."""
+        await self.membership.refresh_one(self.membership.id)
+        if unfit_for_run(self.membership.me, run) or await self.unfit_here(run):
+            return  # without a look at all the others
         await self.membership.fresh()
         machines = [seen for seen in self.membership.machines if not unfit_for_run(seen, run)]
-        if self.membership.id not in {seen.id for seen in machines} or await self.unfit_here(run):
+        if not machines:
             return
         waited = clock.monotonic() - self._free_since[run.id]
         if best_for_run(machines).id != self.membership.id and waited < _FIRST_CHOICE:
