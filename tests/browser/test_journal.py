@@ -190,7 +190,7 @@ def test_the_newest_part_comes_first_and_older_ones_when_they_are_wanted(visit: 
 
 def test_however_many_tabs_there_are_what_one_does_goes_out(visit: Visit) -> None:
     """A browser has six connections for a host, in all of its tabs together."""
-    reader = visit(alone=True)
+    reader = visit()
     id = begin(reader, "hello")
     tabs = [reader.page, *(reader.page.context.new_page() for _ in range(2))]
     for tab in tabs:
@@ -202,6 +202,8 @@ def test_however_many_tabs_there_are_what_one_does_goes_out(visit: Visit) -> Non
     page.press("#next", "Control+Enter")
     for tab in tabs:
         ended(tab, "You said: from the last one")
+    for tab in tabs[1:]:
+        tab.close()
 
 
 def test_what_is_typed_while_a_prompt_is_on_its_way_is_not_lost(visit: Visit) -> None:

@@ -32,8 +32,9 @@ def test_a_part_that_could_not_be_fetched_comes_when_the_phone_is_online_again(v
 
 
 def test_the_form_of_a_new_turn_fits_a_phone(visit: Visit) -> None:
-    reader = visit(alone=True, viewport={"width": 390, "height": 844})
+    reader = visit()
     page = reader.page
+    page.set_viewport_size({"width": 390, "height": 844})
     page.goto(f"{reader.server.url}/#/new")
     expect(page.get_by_role("group", name="Run as")).to_be_visible()
     right = "one => one.getBoundingClientRect().right"
@@ -43,11 +44,12 @@ def test_the_form_of_a_new_turn_fits_a_phone(visit: Visit) -> None:
 
 def test_the_folder_of_a_session_is_readable_beside_a_long_model(visit: Visit) -> None:
     """On a laptop the header has no room for everything: the name of the model gives way first."""
-    reader = visit(alone=True, viewport={"width": 1280, "height": 800})
+    reader = visit()
     (folder := reader.server.home / "shop").mkdir()
     body = {"agent": "claude", "folder": str(folder), "model": "claude-sonnet-4-5-20250929", "name": "delivery"}
     id = reader.call("POST", "/api/sessions", body)["id"]
     page = reader.page
+    page.set_viewport_size({"width": 1280, "height": 800})
     page.goto(f"{reader.server.url}/#/s/{id}")
     expect(page.locator(".row-2 .where")).to_be_visible()
     shown = page.locator(".row-2 .where .tail")

@@ -107,6 +107,13 @@ def begin(reader: Reader, prompt: str, **more: Any) -> str:
     return id
 
 
+def begin_elsewhere(reader: Reader, prompt: str) -> str:
+    """The same while the page stays where it is."""
+    id = str(reader.call("POST", "/api/sessions", {"agent": "claude", "folder": str(reader.server.folder)})["id"])
+    reader.call("POST", f"/api/sessions/{id}/turns", {"prompt": prompt})
+    return id
+
+
 def said(page: Page) -> Locator:
     """What the agent said."""
     return page.locator(".entry[data-kind=text] > div")
@@ -125,22 +132,19 @@ def press_until(page: Page, key: str, seen: Locator) -> None:
         page.keyboard.press(key)
 
 
-def test_a_link_lets_one_browser_in_once(chromium: Browser, server: Scripted, visit: Visit) -> None:
+def test_a_link_lets_one_browser_in_once(chromium: Browser, server: Scripted) -> None:
     link = server.link()
-    first = visit(alone=True).page
     assert "#t=" in link
-    first.context.clear_cookies()
-    first.goto("about:blank")
-    first.goto(link)
-    first.wait_for_selector(".app")
-    assert "t=" not in first.url
-    first.go_back()
-    first.go_forward()
-    first.wait_for_selector(".app")
-    assert "t=" not in first.url, "it is not in the history either"
-    stranger = chromium.new_context()
+    guest, stranger = chromium.new_context(), chromium.new_context()
     try:
-        page = stranger.new_page()
+        first, page = guest.new_page(), stranger.new_page()
+        first.goto(link)
+        first.wait_for_selector(".app")
+        assert "t=" not in first.url
+        first.go_back()
+        first.go_forward()
+        first.wait_for_selector(".app")
+        assert "t=" not in first.url, "it is not in the history either"
         page.goto(server.url)
         expect(page.locator(".login")).to_contain_text("You are not logged in")
         page.goto("about:blank")
@@ -149,6 +153,7 @@ def test_a_link_lets_one_browser_in_once(chromium: Browser, server: Scripted, vi
         expect(page.locator(".login")).to_contain_text("ostler link")
         assert "t=" not in page.url
     finally:
+        guest.close()
         stranger.close()
 
 
@@ -520,14 +525,13 @@ def test_dark_and_light(visit: Visit) -> None:
 
 
 def test_on_a_phone_there_is_one_pane_at_a_time(visit: Visit, server: Scripted) -> None:
-    desk = visit()
-    begin(desk, "phone budget")
-    ended(desk.page, "Turn 1 done")
-    page = visit(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True).page
+    phone = visit(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page = phone.page
+    begin_elsewhere(phone, "phone budget")
     fits = "() => document.scrollingElement.scrollWidth <= 390"
     journal, terminal, sessions = page.locator(".p-journal"), page.locator(".p-terminal"), page.locator(".p-sessions")
     row = page.locator(".session", has_text="phone budget")
-    expect(row).to_be_visible()
+    expect(row.locator(".state")).to_have_attribute("aria-label", "done")
     expect(journal).to_be_hidden()
     page.wait_for_function(fits)
     row.tap()
@@ -549,10 +553,9 @@ def test_on_a_phone_there_is_one_pane_at_a_time(visit: Visit, server: Scripted) 
 
 
 def test_on_a_phone_a_changed_address_brings_its_session_forward(visit: Visit, server: Scripted) -> None:
-    desk = visit()
-    ids = [begin(desk, words) for words in ("the first", "the second")]
-    ended(desk.page, "Turn 1 done")
-    page = visit(viewport={"width": 390, "height": 844}).page
+    phone = visit(viewport={"width": 390, "height": 844})
+    page = phone.page
+    ids = [begin_elsewhere(phone, words) for words in ("the first", "the second")]
     journal, sessions = page.locator(".p-journal"), page.locator(".p-sessions")
     expect(sessions).to_be_visible()
     for id, words in zip(ids, ("the first", "the second"), strict=True):
@@ -643,7 +646,8 @@ def test_a_reload_restores_what_was_looked_at(visit: Visit, server: Scripted) ->
 
 
 def test_the_terminal_pane_follows_the_window(visit: Visit) -> None:
-    reader = visit(viewport={"width": 1900, "height": 900})
+    reader = visit()
+    reader.page.set_viewport_size({"width": 1900, "height": 900})
     reader.new_session()
     expect(reader.page.locator(".no-terminal")).to_be_visible()
     width = "document.querySelector('.p-terminal').getBoundingClientRect().width"

@@ -39,7 +39,7 @@ ask '\e]11;?\e\\' '\'
 
 
 class SharedShell:
-    """The shell that most tests of this file share: another takes a session, its page and a terminal to be drawn."""
+    """The shell that most tests of this file share: another one takes a session, its page and a terminal drawn anew."""
 
     def __init__(self) -> None:
         self._page: Page | None = None
@@ -87,12 +87,6 @@ def new_seat(visit: Visit) -> Seat:
     return seated(visit())
 
 
-@pytest.fixture
-def own_seat(visit: Visit) -> Seat:
-    """The same in a browser of its own: what is done to its sockets or its looks stays with it."""
-    return seated(visit(alone=True))
-
-
 def seated(reader: Reader) -> Seat:
     reader.new_session()
     seat = Seat(reader)
@@ -124,16 +118,15 @@ def mortal(tmp_path: Path) -> Iterator[Server]:
     server.stop()
 
 
-def test_the_first_visit_is_by_a_link_which_leaves_no_token_behind(visit: Visit) -> None:
-    reader = visit(alone=True)
-    link = json.loads(reader.server.run("link", "--json").stdout)["link"]
-    reader.page.context.clear_cookies()
-    reader.page.goto("about:blank")
-    reader.enter(link)
+def test_the_first_visit_is_by_a_link_which_leaves_no_token_behind(chromium: Browser, server: Server) -> None:
+    reader = Reader(chromium.new_page(), server)
+    reader.enter(json.loads(server.run("link", "--json").stdout)["link"])
     expect(reader.page).not_to_have_url(re.compile("t="))
     reader.new_session()
     expect(reader.page.locator(".no-terminal")).to_contain_text("No terminal yet")
     assert Seat(reader).open_shell()
+    reader.page.close()
+    assert reader.errors == []
 
 
 def test_what_is_typed_reaches_the_shell(seat: Seat) -> None:
@@ -281,7 +274,8 @@ def test_a_reload_shows_the_same_screen_and_keeps_the_keyboard(seat: Seat) -> No
     seat.run("echo again-$((5 + 1))", "again-6")
 
 
-def test_a_cut_connection_goes_on_without_a_gap(own_seat: Seat) -> None:
+def test_a_cut_connection_goes_on_without_a_gap(visit: Visit) -> None:
+    seat = seated(visit(alone=True))
     sockets: list[WebSocketRoute] = []
     cuts = iter((3_000, 9_000))  # bytes after which the first two are cut
 
@@ -299,21 +293,22 @@ def test_a_cut_connection_goes_on_without_a_gap(own_seat: Seat) -> None:
 
         server.on_message(pass_on)
 
-    own_seat.page.route_web_socket(re.compile(r"/api/terminals/.*/ws"), carry)
-    id = own_seat.id
-    own_seat.page.reload()
-    own_seat.wait("$", id)
-    own_seat.wait_lease("you")
-    own_seat.focus()
-    own_seat.run("for i in $(seq 3000); do echo line-$i-; done; echo all-$((6 + 1))", "all-7")
+    seat.page.route_web_socket(re.compile(r"/api/terminals/.*/ws"), carry)
+    id = seat.id
+    seat.page.reload()
+    seat.wait("$", id)
+    seat.wait_lease("you")
+    seat.focus()
+    seat.run("for i in $(seq 3000); do echo line-$i-; done; echo all-$((6 + 1))", "all-7")
     assert len(sockets) >= 3
     assert all("offset=" in socket.url for socket in sockets[1:])
-    lines = re.findall(r"^line-(\d+)-$", own_seat.text(), re.MULTILINE)
+    lines = re.findall(r"^line-(\d+)-$", seat.text(), re.MULTILINE)
     assert lines == [str(n) for n in range(int(lines[0]), 3001)]
     assert int(lines[0]) == 1
 
 
-def test_a_frame_that_is_missing_is_noticed_and_the_screen_is_whole_again(own_seat: Seat) -> None:
+def test_a_frame_that_is_missing_is_noticed_and_the_screen_is_whole_again(visit: Visit) -> None:
+    seat = seated(visit(alone=True))
     said: list[str] = []
 
     def carry(socket: WebSocketRoute) -> None:
@@ -333,15 +328,15 @@ def test_a_frame_that_is_missing_is_noticed_and_the_screen_is_whole_again(own_se
         server.on_message(pass_on)
         socket.on_message(say)
 
-    own_seat.page.route_web_socket(re.compile(r"/api/terminals/.*/ws"), carry)
-    id = own_seat.id
-    own_seat.page.reload()
-    own_seat.wait("$", id)
-    own_seat.wait_lease("you")
-    own_seat.focus()
-    own_seat.run("echo lost-$((7 + 1)); sleep 0.3; echo found-$((8 + 1))", "found-9")
+    seat.page.route_web_socket(re.compile(r"/api/terminals/.*/ws"), carry)
+    id = seat.id
+    seat.page.reload()
+    seat.wait("$", id)
+    seat.wait_lease("you")
+    seat.focus()
+    seat.run("echo lost-$((7 + 1)); sleep 0.3; echo found-$((8 + 1))", "found-9")
     assert any('"refresh"' in frame for frame in said)
-    assert "lost-8\nfound-9" in own_seat.text()
+    assert "lost-8\nfound-9" in seat.text()
 
 
 def test_keys_as_the_program_asked_for_them(seat: Seat) -> None:
@@ -406,20 +401,21 @@ def test_a_screen_reader_is_given_the_rows_as_text(seat: Seat) -> None:
     expect(seat.page.locator(f"{FRONT} .xterm-accessibility-tree")).to_have_count(0)
 
 
-def test_a_paste_is_one_piece_and_a_program_cannot_reach_the_clipboard(own_seat: Seat) -> None:
-    own_seat.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    own_seat.page.evaluate("navigator.clipboard.writeText('echo one\\necho two')")
-    own_seat.page.keyboard.press("Control+Shift+V")
-    own_seat.wait("echo one\necho two")
-    assert "\none" not in own_seat.text(), "nothing runs before Enter"
-    own_seat.page.keyboard.press("Enter")
-    own_seat.wait("one\ntwo")
-    own_seat.run(r"printf '\e]52;c;%s\a' $(echo stolen | base64); echo out-$((9 + 2))", "out-11")
-    assert own_seat.page.evaluate("navigator.clipboard.readText()") == "echo one\necho two"
-    own_seat.page.locator(f"{FRONT} .xterm-screen").dblclick(position={"x": 10, "y": 5})
-    own_seat.page.keyboard.press("Control+Shift+C")
-    own_seat.page.wait_for_function("() => navigator.clipboard.readText().then(text => text !== 'echo one\\necho two')")
-    assert own_seat.page.evaluate("navigator.clipboard.readText()") in own_seat.text()
+def test_a_paste_is_one_piece_and_a_program_cannot_reach_the_clipboard(seat: Seat) -> None:
+    seat.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    seat.page.evaluate("navigator.clipboard.writeText('echo one\\necho two')")
+    seat.page.keyboard.press("Control+Shift+V")
+    seat.wait("echo one\necho two")
+    assert "\none" not in seat.text(), "nothing runs before Enter"
+    seat.page.keyboard.press("Enter")
+    seat.wait("one\ntwo")
+    seat.run(r"printf '\e]52;c;%s\a' $(echo stolen | base64); echo out-$((9 + 2))", "out-11")
+    assert seat.page.evaluate("navigator.clipboard.readText()") == "echo one\necho two"
+    seat.page.locator(f"{FRONT} .xterm-screen").dblclick(position={"x": 10, "y": 5})
+    seat.page.keyboard.press("Control+Shift+C")
+    seat.page.wait_for_function("() => navigator.clipboard.readText().then(text => text !== 'echo one\\necho two')")
+    assert seat.page.evaluate("navigator.clipboard.readText()") in seat.text()
+    seat.page.context.clear_permissions()
 
 
 def test_search_finds_in_the_scrollback(seat: Seat) -> None:
@@ -432,21 +428,19 @@ def test_search_finds_in_the_scrollback(seat: Seat) -> None:
     seat.run("echo back-$((8 + 9))", "back-17")
 
 
-def test_the_text_grows_and_is_remembered(own_seat: Seat) -> None:
-    cols, _ = own_seat.size
+def test_the_text_grows_and_is_remembered(seat: Seat) -> None:
+    cols, _ = seat.size
     for _ in range(4):
-        own_seat.page.keyboard.press("Control+=")
-    own_seat.page.wait_for_function("([s, n]) => Number(document.querySelector(s).dataset.cols) < n", arg=[FRONT, cols])
-    id = own_seat.id
-    own_seat.page.reload()
-    own_seat.wait("$", id)
-    own_seat.wait_lease("you")
-    own_seat.page.wait_for_function("([s, n]) => Number(document.querySelector(s).dataset.cols) < n", arg=[FRONT, cols])
-    own_seat.focus()
-    own_seat.page.keyboard.press("Control+0")
-    own_seat.page.wait_for_function(
-        "([s, n]) => Number(document.querySelector(s).dataset.cols) == n", arg=[FRONT, cols]
-    )
+        seat.page.keyboard.press("Control+=")
+    seat.page.wait_for_function("([s, n]) => Number(document.querySelector(s).dataset.cols) < n", arg=[FRONT, cols])
+    id = seat.id
+    seat.page.reload()
+    seat.wait("$", id)
+    seat.wait_lease("you")
+    seat.page.wait_for_function("([s, n]) => Number(document.querySelector(s).dataset.cols) < n", arg=[FRONT, cols])
+    seat.focus()
+    seat.page.keyboard.press("Control+0")
+    seat.page.wait_for_function("([s, n]) => Number(document.querySelector(s).dataset.cols) == n", arg=[FRONT, cols])
 
 
 def test_titles_and_names_are_text(seat: Seat) -> None:

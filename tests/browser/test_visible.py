@@ -156,8 +156,9 @@ def test_a_pane_of_tmux_is_shown_and_typed_into(visit: Callable[..., Reader]) ->
 
 
 def test_on_a_phone_screen_and_journal_are_tabs(visit: Callable[..., Reader]) -> None:
-    reader = visit(viewport={"width": 390, "height": 844})
+    reader = visit()
     page = reader.page
+    page.set_viewport_size({"width": 390, "height": 844})
     page.goto(f"{reader.server.url}/#/new")
     page.locator("#folder").fill(str(reader.server.folder))
     page.get_by_role("button", name="claude", exact=True).click()
