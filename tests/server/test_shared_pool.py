@@ -11,6 +11,7 @@ import pytest
 from machines.conftest import database, postgres  # noqa: F401
 from ostler.machines import membership, states
 from ostler.model import TurnRow
+from ostler.server import shared_pool
 from postgres import Postgres
 from server.machine_yards import MachineYard, joined_yard
 from waiting import until
@@ -23,7 +24,8 @@ TWO = "[pool.shared]\nagents = { script = 2 }\n"
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (membership, states):
-        monkeypatch.setattr(module, "BEAT", 0.05)
+        monkeypatch.setattr(module, "BEAT", 0.1)
+    monkeypatch.setattr(shared_pool, "_SPENT_EACH", 0.2)
 
 
 @asynccontextmanager
