@@ -1,6 +1,5 @@
 """The half of the conformance suite that feeds records to a reader."""
 
-import copy
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -79,7 +78,7 @@ def _read(
     record: Any = None
     try:
         for record in records:
-            events += reader.read(copy.deepcopy(record))
+            events += reader.read(fuzz.copied(record))
         record = "the end of the stream"
         events += reader.flush()
         verdict = reader.end(exit, "")
@@ -121,7 +120,7 @@ def _check_unknown(agent: Agent, turn: Turn, ledger: Ledger) -> None:
     for record in UNKNOWN:
         reader: Reader = agent.reader(turn)
         try:
-            events = reader.read(copy.deepcopy(record))
+            events = reader.read(fuzz.copied(record))
             outcome = reader.end(Exit(code=0), "").outcome
         except Exception as error:
             ledger.expect("survives", False, f"{error!r} on {record}")
