@@ -23,7 +23,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -131,18 +131,24 @@ def begin(
 
 def place(descriptors: Sequence[int], numbers: Sequence[int]) -> None:
     """Gives the descriptors these numbers, and closes all others."""
-    above = max(*descriptors, *numbers) + 1
-    for number, each in zip(numbers, [fcntl.fcntl(each, fcntl.F_DUPFD, above) for each in descriptors], strict=True):
-        os.dup2(each, number)
-    for each in set(range(3, above)) - set(numbers):
-        with suppress(OSError):
-            os.close(each)
-    os.closerange(above, 1 << 16)
+    sources = list(descriptors)
+    for at, number in enumerate(numbers):
+        if number in sources[at + 1 :]:
+            sources[sources.index(number, at + 1)] = os.dup(number)  # a later one stands there
+        if sources[at] != number:
+            os.dup2(sources[at], number)
+    free = 3
+    for number in sorted(each for each in numbers if each >= 3):
+        if free < number:
+            os.closerange(free, number)
+        free = number + 1
+    os.closerange(free, 1 << 16)
 
 
 def exit_code(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     """Of an interpreter that runs this command line."""
-    os.environ.clear()
+    os.environ.clear()  # which lay where `show` writes
+    show(argv, environ)
     os.environ.update(environ)
     time.tzset()
     sys.stdin = open(0, closefd=False)  # noqa: SIM115
@@ -157,6 +163,17 @@ def exit_code(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     except BaseException:
         traceback.print_exc()
     return _closed(code)
+
+
+def show(argv: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Puts a command line and an environment where /proc shows them: over those that the forker was started with."""
+    with open("/proc/self/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    first, end, next_first, next_end = map(int, fields[45:49])
+    words, variables = "\0".join([*argv, ""]), "".join(f"{name}={value}\0" for name, value in environ.items())
+    for at, room, text in ((first, end - first, words), (next_first, next_end - next_first, variables)):
+        ctypes.memmove(at, os.fsencode(text)[: room - 1].ljust(room, b"\0"), room)
+    ctypes.CDLL(None).prctl(15, os.fsencode(os.path.basename(argv[0])), 0, 0, 0)  # PR_SET_NAME
 
 
 def _left(argv: Sequence[str]) -> int:
@@ -233,11 +250,11 @@ class ForkedHere(subprocess.Popen[Any]):
 def known_answers(run: Any) -> Any:
     """`probe.run`, which need not ask the scripted agent for its version and help."""
 
-    async def known(argv: Sequence[str], env: Mapping[str, str], *seconds: float) -> Any:
+    async def known(argv: Sequence[str], *rest: Any, **options: Any) -> Any:
         said = {"--version": f"ostler-script-agent {agent.VERSION}\n", "--help": agent.HELP}
         if tuple(argv[:-1]) == AGENT and argv[-1] in said:
             return 0, said[argv[-1]]
-        return await run(argv, env, *seconds)
+        return await run(argv, *rest, **options)
 
     return known
 
@@ -248,10 +265,8 @@ def known_answers(run: Any) -> Any:
 def spawn(spawned: Any, program: Any, argv: Any, env: Any, **how: Any) -> int:
     """`os.posix_spawn`: forks for the scripted agent."""
     line = list(map(os.fsdecode, argv))
-    if tuple(line[:3]) != AGENT or any(name.startswith(b"PYTHON") for name in env):
-        return int(spawned(program, argv, env, **how))
-    shown = b"\0".join([*argv, b""]), b"".join(b"%b=%b\0" % pair for pair in env.items())
-    if max(map(len, shown)) > len(ROOM):
+    long = max(sum(map(len, argv)), sum(map(len, (*env, *env.values())))) > len(ROOM) // 2
+    if tuple(line[:3]) != AGENT or long or any(name.startswith(b"PYTHON") for name in env):
         return int(spawned(program, argv, env, **how))
     if pid := os.fork():
         return pid
@@ -265,10 +280,7 @@ def spawn(spawned: Any, program: Any, argv: Any, env: Any, **how: Any) -> int:
             else:
                 os.dup2(*values)
         os.closerange(3, 1 << 16)
-        environ = {os.fsdecode(name): os.fsdecode(value) for name, value in env.items()}
-        os.environ.clear()  # which lies where `show` writes
-        show(*shown, os.path.basename(program))
-        os._exit(exit_code(line, environ))
+        os._exit(exit_code(line, {os.fsdecode(name): os.fsdecode(value) for name, value in env.items()}))
 
 
 def reset_signals() -> None:
@@ -280,16 +292,6 @@ def reset_signals() -> None:
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-
-
-def show(line: bytes, variables: bytes, name: bytes) -> None:
-    """Puts a command line and an environment where /proc shows them: over those that the forker was started with."""
-    with open("/proc/self/stat", "rb") as file:
-        fields = file.read().rpartition(b")")[2].split()
-    argv, argv_end, environ, environ_end = map(int, fields[45:49])
-    ctypes.memmove(argv, line.ljust(argv_end - argv, b"\0"), argv_end - argv)
-    ctypes.memmove(environ, variables.ljust(environ_end - environ, b"\0"), environ_end - environ)
-    ctypes.CDLL(None).prctl(15, name, 0, 0, 0)  # PR_SET_NAME
 
 
 if __name__ == "__main__":

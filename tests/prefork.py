@@ -2,9 +2,8 @@
 
 An interpreter that imports ostler takes a third of a second, and the tests start hundreds. Here one process has
 imported everything, and forks for each start (`forker.py`). What it forks is a process like any other: a child of who
-started it, with its own pid, folder, environment, descriptors and session. Only `/proc/PID/cmdline` and `environ` are
-those of the process that forked it, but for the scripted agent, which has its own. How each of them starts from nothing
-is tested in tests/cli/test_start.py, tests/process, tests/terminal/screen and tests/testing.
+started it, with its own pid, folder, environment, descriptors and session, also for whoever looks at /proc. How each of
+them starts from nothing is tested in tests/cli/test_start.py, tests/process, tests/terminal/screen and tests/testing.
 """
 
 import asyncio
@@ -31,6 +30,11 @@ from forker import __file__ as FORKER
 def start_ostler(args: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
     """`subprocess.Popen(["ostler", *args], …)`, forked where that makes no difference."""
     return _popen(options)([sys.executable, "-m", "ostler", *args], **options)
+
+
+def start_python(code: str, *args: str, **options: Any) -> "subprocess.Popen[Any]":
+    """`subprocess.Popen(["python", "-c", code, *args], …)` for code that imports ostler, forked likewise."""
+    return _popen(options)([sys.executable, "-c", code, *args], **options)
 
 
 async def start_ostler_here(args: Sequence[str], **options: Any) -> asyncio.subprocess.Process:

@@ -20,6 +20,7 @@ from ostler.process import tree
 from ostler.settings import load_settings
 from ostler.store import Store
 from ostler.work import Ostler
+from prefork import start_python
 from waiting import PATIENCE, until
 from work.scripted import Stable, collect
 
@@ -221,17 +222,21 @@ asyncio.run(main())
 
 
 def test_a_full_disk_is_a_typed_error_and_no_process_is_left(stable: Stable, mounted: Callable[[int], Path]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SMALL_DISK],
-        check=False,
-        env={**stable.env, "OSTLER_HOME": str(mounted(1) / "state")},
-        cwd=stable.folder,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
-    assert done.stdout.split()[-1:] == ["store"], (done.stdout, done.stderr[-2000:])
+    out, err = said_by(stable, SMALL_DISK, OSTLER_HOME=str(mounted(1) / "state"))
+    assert out.split()[-1:] == ["store"], (out, err[-2000:])
     assert tree.identity(stable.script.launches[-1].pid) is None
+
+
+def said_by(stable: Stable, code: str, **env: str) -> tuple[str, str]:
+    """The output of a process that runs this, and its errors."""
+    pipe = subprocess.PIPE
+    environ = {**stable.env, **env}
+    with start_python(code, env=environ, cwd=stable.folder, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            out, err = process.communicate(timeout=PATIENCE)
+        finally:
+            process.kill()
+    return out, err
 
 
 FEW_DESCRIPTORS = """
@@ -257,16 +262,8 @@ asyncio.run(main())
 
 
 def test_too_few_descriptors_is_a_typed_error_and_passes(stable: Stable) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FEW_DESCRIPTORS],
-        check=False,
-        env=stable.env,
-        cwd=stable.folder,
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    lines = done.stdout.splitlines()
-    assert len(lines) == 2, done.stderr[-3000:]
+    out, err = said_by(stable, FEW_DESCRIPTORS)
+    lines = out.splitlines()
+    assert len(lines) == 2, err[-3000:]
     assert set(json.loads(lines[0])) <= {"ok", "too_many", "store"} and "ok" in lines[0]
     assert lines[1] == "ok"

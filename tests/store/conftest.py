@@ -1,7 +1,6 @@
 """Makers of small whole values, a store in a scratch folder, and scripts run as real second processes."""
 
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -73,11 +72,13 @@ def script() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
     """Starts a Python script, with the makers above at hand, as a process with text pipes; ended with the test."""
     started: list[subprocess.Popen[str]] = []
 
+    from prefork import start_python  # not for the scripts, which import the makers
+
     def start(code: str, *args: object, **options: Any) -> "subprocess.Popen[str]":
         text = PRELUDE.format(here=str(Path(__file__).parent)) + code
-        argv = [sys.executable, "-c", text, *map(str, args)]
         pipe = subprocess.PIPE
-        started.append(subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, text=True, **options))
+        streams = {"stdin": pipe, "stdout": pipe, "stderr": pipe}
+        started.append(start_python(text, *map(str, args), **streams, text=True, **options))
         return started[-1]
 
     yield start

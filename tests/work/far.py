@@ -1,4 +1,4 @@
-"""A second ostler process with a terminal in it, started by tests; run as a script, it is that process."""
+"""A second ostler process with a terminal in it, started by tests; `main` is what runs in it."""
 
 import asyncio
 import json
@@ -11,7 +11,15 @@ from typing import NamedTuple
 
 from ostler.settings import load_settings
 from ostler.work import Ostler
+from prefork import start_python
 from work.scripted import Stable
+
+RUN = """
+import asyncio, sys
+sys.path.insert(0, sys.argv[1])
+from work.far import main
+asyncio.run(main(*sys.argv[2:]))
+"""
 
 
 class Far(NamedTuple):
@@ -28,10 +36,13 @@ class Far(NamedTuple):
 
 async def far(stable: Stable, argv: Sequence[str], session: str = "", **env: str) -> Far:
     """Starts it and waits until its terminal is open."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "work.far", session, *argv],
+    process = start_python(
+        RUN,
+        str(Path(__file__).parent.parent),
+        session,
+        *argv,
         cwd=stable.folder,
-        env={**stable.env, **env, "PYTHONPATH": str(Path(__file__).parent.parent)},
+        env={**stable.env, **env},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -50,7 +61,3 @@ async def main(session: str, *argv: str) -> None:
         terminal = await o.terminals.open(session, argv)
         print(json.dumps({"session": session, "terminal": terminal.row.id}), flush=True)
         await asyncio.to_thread(sys.stdin.read)
-
-
-if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))

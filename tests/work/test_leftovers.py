@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,14 @@ import pytest
 from needs import needs
 from ostler.process import cgroup, tree
 from ostler.work import leftovers
+from prefork import start_python
 from waiting import until
 
 
 def noted_by_another(state: Path, files: dict[str, bytes], group: str = "") -> None:
     """A note of a process that is gone."""
     code = "import sys; from ostler.work import leftovers; leftovers.note(sys.argv[1], eval(sys.argv[2]), sys.argv[3])"
-    subprocess.run([sys.executable, "-c", code, str(state), repr(files), group], check=True)
+    assert start_python(code, str(state), repr(files), group).wait() == 0
 
 
 @pytest.fixture

@@ -1,12 +1,12 @@
 """Turns in panes whose ostler is killed: when, and what the journal says then."""
 
 import subprocess
-import sys
 from typing import Any
 
 from ostler.model import AnyEvent, Asked, Hook, Notice, Text, TurnRow
 from ostler.store import Store
 from ostler.work import Ostler
+from prefork import start_python
 from waiting import until
 from work.scripted import Stable
 
@@ -31,8 +31,8 @@ async def the_turn(o: Ostler) -> TurnRow:
 
 def start_impatient(stable: Stable, *args: str, **env: str) -> "subprocess.Popen[bytes]":
     """`ostler …` that waits for no silence of the scripted agent's screen."""
-    argv, quiet = [sys.executable, "-c", IMPATIENT, *args], subprocess.DEVNULL
-    return subprocess.Popen(argv, cwd=stable.folder, env={**stable.env, **env}, stdin=quiet, stdout=quiet)
+    environ, quiet = {**stable.env, **env}, subprocess.DEVNULL
+    return start_python(IMPATIENT, *args, cwd=stable.folder, env=environ, stdin=quiet, stdout=quiet)
 
 
 async def kill_when(stable: Stable, happened: "Any", *flags: str, **env: str) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from ostler.work import Ostler
 from ostler.work.pool.view import queue_view
 from ostler.work.turns import run as turn_run
 from ostler.work.turns.begin import begin
+from prefork import start_python
 from waiting import until
 from work.scripted import Stable, collect
 
@@ -340,8 +340,8 @@ async def test_many_turns_of_five_processes_stay_within_all_limits_and_all_finis
         processes = []
         for folder in folders:
             folder.mkdir()
-            argv = [sys.executable, "-c", PROCESS, str(folder), str(count)]
-            processes.append(subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True))
+            process = start_python(PROCESS, str(folder), str(count), env=env, stdout=subprocess.PIPE, text=True)
+            processes.append(process)
         try:
             await until(lambda: len(store.pool_turns()) == 5 * count, 120)
             for agent in ("claude", "codex", "gemini"):

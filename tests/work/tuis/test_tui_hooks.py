@@ -41,7 +41,7 @@ def silent(stable: Stable, *steps: dict[str, Any], hooks: Any = True) -> None:
 
 async def posted(home: Path, body: dict[str, Any], token: str | None = None) -> int:
     url, known = (home / "callback.txt").read_text().split()
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(verify=False) as client:  # without TLS no certificates need be loaded
         header = {"Authorization": f"Bearer {known if token is None else token}"}
         return (await client.post(url, content=json.dumps(body).encode(), headers=header)).status_code
 
