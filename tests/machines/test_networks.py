@@ -6,7 +6,7 @@ Whatever happens, the limit over all machines holds for what is started, and eac
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,13 +42,25 @@ class NetMachine:
         self.env = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8"}
         self.env |= {"OSTLER_HOME": str(self.state), "OSTLER_ONLY": "script", "OSTLER_JOIN": join}
         net.relay(self.namespace, str(self.base / "door"), f"{self.address}:{PORT}")
+        self.http: httpx.AsyncClient
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def connect(self) -> None:
+        """For the event loop of one test."""
         self.http = httpx.AsyncClient(
             transport=httpx.AsyncHTTPTransport(uds=str(self.base / "door")),
             base_url=f"http://{self.address}:{PORT}",
             headers={"Authorization": f"Bearer {Authenticator(self.state).sign('bearer', 'admin', 'ann', 3600)}"},
             timeout=PATIENCE,
         )
-        self.process: subprocess.Popen[bytes] | None = None
+
+    async def be_up(self) -> None:
+        """Whatever a test that failed has done to it."""
+        self.pull(back=True)
+        if self.process is not None and self.process.poll() is None:
+            self.signal(signal.SIGCONT)
+        else:
+            await self.start()
 
     async def start(self) -> None:
         argv = ["ip", "netns", "exec", self.namespace, sys.executable, "-m", "ostler", "up", "--host", self.address]
@@ -68,6 +80,12 @@ class NetMachine:
         assert self.process is not None
         self.process.send_signal(number)
         if number in (signal.SIGKILL, signal.SIGTERM):
+            self.process.wait()
+
+    def end(self) -> None:
+        if self.process is not None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
             self.process.wait()
 
     def pull(self, *, back: bool = False) -> None:
@@ -109,37 +127,50 @@ class Farm(NamedTuple):
         return next((str(each["state"]) for each in items if each["name"] == machine.name), "")
 
     async def is_ready(self) -> bool:
-        """Each machine looks at its agents in its own time."""
-        items = (await self.door.get("/api/machines"))["items"]
-        return len(items) == 3 and all(each["agents"] for each in items)
+        """Each looks at its agents in its own time; others may still have what it told before it started again."""
+        for asked in (self.owl, self.wren, self.door):
+            items = (await asked.get("/api/machines"))["items"]
+            if len(items) != 3 or not all(each["agents"] and each["state"] == "live" for each in items):
+                return False
+        return True
 
     def lines(self, name: str) -> int:
         mark = self.marks / name
         return len(mark.read_text().splitlines()) if mark.exists() else 0
 
 
-@pytest.fixture
-async def farm(tmp_path: Path, postgres: Postgres, database: str) -> AsyncIterator[Farm]:
-    marks = tmp_path / "marks"
-    marks.mkdir()
+@pytest.fixture(scope="module")
+def database(postgres: Postgres) -> str:
+    return postgres.new_database()
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres, database: str) -> Iterator[list[NetMachine]]:
+    """Those of all tests of this file: each is started by the first, and stays up."""
     with networks() as net:
         net.relay(net.hub, "10.77.0.1:5432", str(postgres.folder / ".s.PGSQL.5432"))
         name = database.rpartition("?")[0].rpartition("/")[2]
         join = f"postgresql://postgres@10.77.0.1:5432/{name}"
-        machines = [NetMachine(tmp_path, net, name, join) for name in ("door", "owl", "wren")]
+        base = tmp_path_factory.mktemp("machines")
+        machines = [NetMachine(base, net, name, join) for name in ("door", "owl", "wren")]
         try:
-            for each in machines:
-                await each.start()
-            farm = Farm(*machines, marks)
-            await until(farm.is_ready)
-            yield farm
+            yield machines
         finally:
             for each in machines:
-                if each.process is not None:
-                    each.process.send_signal(signal.SIGCONT)
-                    each.process.kill()
-                    each.process.wait()
-                await each.http.aclose()
+                each.end()
+
+
+@pytest.fixture
+async def farm(machines: list[NetMachine], tmp_path: Path) -> AsyncIterator[Farm]:
+    """All three are up, connected and idle."""
+    for each in machines:
+        each.connect()
+        await each.be_up()
+    farm = Farm(*machines, tmp_path)
+    await until(farm.is_ready)
+    yield farm
+    for each in machines:
+        await each.http.aclose()
 
 
 async def test_a_machine_is_stopped_and_wakes_up_again(farm: Farm) -> None:
@@ -263,11 +294,7 @@ async def test_a_machine_is_killed_and_the_door_and_postgres_start_again(
     await farm.owl.start()
     envelope = await until(lambda: farm.ended(farm.owl, lost))
     assert envelope["outcome"] == "crashed" and farm.lines("lost") == 0  # its agent ended with it: told, not run twice
-
-    async def is_back() -> bool:
-        return await farm.state(farm.owl) == "live" and await farm.is_ready()
-
-    await until(is_back)
+    await until(farm.is_ready)
     assert (await until(lambda: farm.ended(farm.door, lost)))["outcome"] == "crashed"
     last = await farm.begin(farm.owl, "last")
     assert (await until(lambda: farm.ended(farm.door, last)))["outcome"] == "done"
