@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "render": GROUND | {"agents", "terminal"},
     "work": GROUND | {"agents", "process", "store", "terminal", "render"},
     "machines": GROUND | {"store"},
-    "pipelines": GROUND | {"store", "work", "machines"},
+    "pipelines": GROUND | {"machines", "store", "work"},
     "acp": GROUND | {"agents", "process", "store", "terminal", "render", "work"},
     "mcp": GROUND | {"process", "store", "work"},
     "export": GROUND | {"pipelines"},
@@ -61,11 +61,12 @@ MAY_IMPORT = {
 NO_IO = {"os", "asyncio", "subprocess", "pathlib", "socket", "time", "shutil", "threading", "tempfile"}
 # What else makes a module more than values in and values out.
 NOT_PURE = NO_IO | {"sqlite3", "click"}
-# Pure by their imports, but nothing without what stands behind them: the emulator, a whole Ostler.
+# Pure by their imports, but nothing without what stands behind them: the emulator, a whole Ostler, a server.
 TESTED_WITH = {
     **dict.fromkeys(("ghostty", "ghostty_look", "ghostty_modes"), "terminal/test_screen_emulator.py"),
     "call_shown": "work/dialogs/test_call_terminals.py",
     "local": "work/terminals/test_terminal.py",
+    "local_server": "cli/test_run_on.py",
     "nothing": "cli/test_run.py",
     "control": "work/test_owner.py",
     "delivery": "work/transports/test_pty.py",

@@ -144,6 +144,14 @@ WRONG = [
     (A + "worktree = { then = 'push' }\n", 4, "'push' is none of merge, keep, drop", 'then = "merge"'),
     (A + "worktree = { base = '--all' }\n", 4, "cannot be a branch or commit", "base ="),
     (A + "mode = 'ask'\n", 4, "'ask' is neither auto nor manual", "manual"),
+    (A + "on = 3\n", 4, "nodes.a.on: expected the name of a machine, or labels", ""),
+    (A + "on = 'gpu,'\n", 4, "nodes.a.on: expected the name of a machine, or labels", 'on = "gpu"'),
+    (A + "on = 'gpu'\nworktree = true\n", 5, "a worktree is made on this machine", "remove on"),
+    (A + "on = 'gpu'\nfolder = 'sub'\n", 5, "'sub' is below the folder of the pipeline", "whole path"),
+    (A + "on = 'gpu'\nloop = { times = 2, check = ['x'] }\n", 5, "a check runs on this machine", "Write until"),
+    (A + "on = 'gpu'\nmcp = [{ name = 'x', command = 'y' }]\n", 5, "only the names of MCP servers", "settings"),
+    ("[nodes.a]\ncommand = ['x']\non = 'gpu'\n", 3, "only an agent's turn can run on another machine", "Remove on"),
+    ("[nodes.a]\ngate = 'x?'\non = 'gpu'\n", 3, "only an agent's turn can run on another machine", "Remove on"),
 ]
 
 
@@ -157,6 +165,13 @@ def test_what_is_wrong_is_told_with_its_line_and_a_remedy(text: str, line: int, 
     assert remedy in str(raised.value)
 
 
+@pytest.mark.parametrize(("value", "on"), [('"gpu"', "gpu"), ('"gpu, big"', "gpu,big"), ('["gpu", "big"]', "gpu,big")])
+def test_where_a_node_runs(value: str, on: str) -> None:
+    text = f"{A}on = {value}\nfolder = '~/work'\n"
+    (node,) = parse_pipeline("flow.toml", text).nodes
+    assert (node.on, node.folder) == (on, "~/work")
+
+
 def test_there_are_thirty_wrong_ones() -> None:
     assert len(WRONG) >= 30
 
@@ -167,5 +182,8 @@ def test_a_pipeline_of_python_is_checked_too() -> None:
     for nodes in ((), (two[0],), (two[1], two[1]), (Node(name="a"),)):
         with pytest.raises(OstlerError):
             check_pipeline("x.py", Pipeline(name="p", nodes=nodes))
+    placed = Node(name="a", agent="claude", prompt="p", on="gpu", worktree=Worktree())
+    with pytest.raises(OstlerError, match="a worktree is made on this machine"):
+        check_pipeline("x.py", Pipeline(name="p", nodes=(placed,)))
     with pytest.raises(OstlerError, match="'daily' is not a valid cron line"):
         check_pipeline("x.py", Pipeline(name="p", nodes=two, schedule="daily"))

@@ -13,8 +13,9 @@ from ostler import clock
 from ostler.cli.pipeline_schedules import given_inputs, schedule, schedules
 
 if TYPE_CHECKING:
+    from ostler.cli.local_server import LocalServer
     from ostler.machines.directory import Directory
-    from ostler.pipelines.model import NodeRow, RunRow
+    from ostler.pipelines.model import NodeRow, Pipeline, RunRow
     from ostler.pipelines.runs import Runs
     from ostler.work import Ostler
 
@@ -84,6 +85,7 @@ def run(what: str, given: tuple[str, ...], folder: str, mode: Any, on: str | Non
     async def made(o: "Ostler", runs: "Runs") -> "RunRow":
         from ostler.work.turns.checks import check_folder
 
+        await _check_places(o, found)
         return await runs.add(runs.new(found, check_folder(where), inputs, owner=o.desk.id))
 
     return _run(made, json)
@@ -120,6 +122,7 @@ def fork(key: str, node: str, prompt: str | None, json: bool) -> int:
 
         old = runs.find(key)
         changed, given = forked_run(old, runs.nodes(old.id), node, prompt)
+        await _check_places(o, changed)
         new = runs.new(changed, old.folder, old.inputs, owner=o.desk.id, fork_of=old.id, given=given)
         return await runs.add(new)
 
@@ -269,6 +272,14 @@ def _with_runs(act: "Callable[[Ostler, Runs], Awaitable[Result]]") -> Result:
     return with_ostler(lambda o: act(o, Runs(o.store)))
 
 
+async def _check_places(o: "Ostler", pipeline: "Pipeline") -> None:
+    """Before anything runs."""
+    from ostler.pipelines.far_turns import check_places
+
+    with contextlib.closing(_server(str(o.store.folder))) as server:
+        await check_places(server, pipeline)
+
+
 def _run(prepare: "Callable[[Ostler, Runs], Awaitable[RunRow]]", json: bool) -> int:
     return asyncio.run(_to_the_end(prepare, json))
 
@@ -290,8 +301,9 @@ async def _to_the_end(prepare: "Callable[[Ostler, Runs], Awaitable[RunRow]]", js
         if not json:
             click.echo(f"{row.pipeline.name} · {row.id} · {short_folder(row.folder, os.path.expanduser('~'))}")
         try:
-            with _shown(row, Runs(o.store).nodes(row.id), json) as told:
-                runner = PipelineRunner(o, row, told, directory)
+            server = _server(str(o.store.folder))
+            with contextlib.closing(server), _shown(row, Runs(o.store).nodes(row.id), json) as told:
+                runner = PipelineRunner(o, row, server, told, directory)
                 with _interrupts(runner):
                     row = await runner.run()
         except RunMoved as error:
@@ -326,6 +338,13 @@ async def _directory(row: "RunRow", join: str) -> "AsyncIterator[Directory]":
         yield directory
     finally:
         await directory.close()
+
+
+def _server(home: str) -> "LocalServer":
+    """The server of this machine, by which nodes run on others. It is looked for when one does."""
+    from ostler.cli.local_server import LocalServer
+
+    return LocalServer(home, "a node with `on`")
 
 
 @contextlib.contextmanager
@@ -391,6 +410,7 @@ def _print_run(row: "RunRow", nodes: "dict[str, NodeRow]") -> None:
         what = one_line((result.error or result.summary or result.text) if result else each.question, 60)
         by = node.agent or ("command" if node.command else "gate")
         session = result.session if result else next(filter(None, reversed(each.sessions.values())), "")
+        session += f"@{result.machine}" if result and result.machine else ""
         lines.append((node.name, by, f"{mark(each.state)} {each.state}", seconds(each), cost(each), session, what))
     for line in columns(lines):
         click.echo(line)

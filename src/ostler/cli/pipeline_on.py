@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import click
 
 from ostler.cli.live import json_text
-from ostler.cli.run_on import LocalServer, place_of
+from ostler.cli.local_server import LocalServer
+from ostler.cli.run_on import place_of
 from ostler.cli.turns import settings_for
 from ostler.errors import OstlerError
 
@@ -26,7 +27,7 @@ class FarRun(NamedTuple):
 async def begin_on(what: str, folder: str, inputs: dict[str, str], options: dict[str, Any], on: str, json: bool) -> int:
     """Has a run wait for a machine. Raises unsupported for a pipeline in Python: it would have to be run there."""
     source = {"text": _text(what)} if os.path.isfile(what) else {"example": what}
-    with contextlib.closing(LocalServer(settings_for(None).home)) as server:
+    with contextlib.closing(LocalServer(settings_for(None).home, "--on")) as server:
         given = {name: value for name, value in options.items() if value is not None}
         body = {"folder": folder, "inputs": inputs, **source, **given, **await place_of(server, on)}
         view = await server.ask("POST", "/api/runs", body)
@@ -57,7 +58,7 @@ async def runs_elsewhere(home: str, limit: int) -> list[FarRun]:
     if serves is None or not serves.url:
         return []
     try:
-        with contextlib.closing(LocalServer(home)) as server:
+        with contextlib.closing(LocalServer(home, "a list of other machines' runs")) as server:
             async with asyncio.timeout(_SECONDS):
                 items = (await server.ask("GET", f"/api/runs?limit={limit}"))["items"]
     except (OstlerError, TimeoutError) as error:

@@ -42,6 +42,7 @@ class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     name: str
     agent: str = ""  # or a profile
+    on: str = ""  # the machine of its turn: a name, `any`, or the labels that it has, with commas
     prompt: str = ""
     command: tuple[str, ...] = ()
     gate: str = ""  # what a person is asked, where the node is nothing but that
@@ -102,7 +103,8 @@ class NodeResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     session: str = ""
     turn: str = ""
     agent: str = ""
-    folder: str = ""
+    machine: str = ""  # that ran it; "": the one that the run is on
+    folder: str = ""  # a path of that machine, as those of `artifacts`
     cost_usd: float | None = None
     duration_ms: int = 0
     tries: int = 1

@@ -8,20 +8,20 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from ostler.errors import OstlerError
-from ostler.model import Envelope, Limits, TurnRow
+from ostler.model import Envelope, Limits
+from ostler.pipelines.far_turns import FarTurns, OwnServer
 from ostler.pipelines.git import GitWorktree
+from ostler.pipelines.local_turns import DIFF, LocalTurns
 from ostler.pipelines.model import Approval, Node, NodeResult, NodeRow, RunRow
 from ostler.pipelines.runs import Runs
+from ostler.pipelines.takeover import was_lost
 from ostler.pipelines.values import result_of
-from ostler.store.once import Once
-from ostler.work import LiveSession, Ostler
+from ostler.work import Ostler
 from ostler.work.pool.quota import backoff
-from ostler.work.sessions.successors import successor_of
-from ostler.work.turns.begin import begin
 from ostler.work.turns.handle import TurnHandle
 from ostler.work.turns.live_turns import change_since
 
-_DIFF = 200_000  # characters that other nodes may read
+NodeTurns = LocalTurns | FarTurns
 _GO_ON = "You were interrupted while you worked on this. Look at what is done already, then finish it.\n\n"
 
 
@@ -46,17 +46,24 @@ class NodePiece(Struct, frozen=True, kw_only=True):
 class NodeWork:
     """The work of a run's nodes."""
 
-    def __init__(self, ostler: Ostler, runs: Runs, run: RunRow, told: Callable[[NodeRow], None]) -> None:
-        """`told` hears of nodes that wait for a person."""
+    def __init__(
+        self, ostler: Ostler, runs: Runs, run: RunRow, told: Callable[[NodeRow], None], server: OwnServer
+    ) -> None:
+        """`told` hears of nodes that wait for a person. `server`: that of this machine, for nodes with `on`."""
         self._o, self._runs, self._run, self._told = ostler, runs, run, told
-        self._turns: set[str] = set()
         self.cancelled = asyncio.Event()
+        self._here = LocalTurns(ostler, self.cancelled)
+        self._elsewhere = FarTurns(ostler, server, self.cancelled)
 
     async def cancel(self) -> None:
         """Ends what runs; nothing else begins."""
-        self.cancelled.set()
-        for turn in list(self._turns):
-            await self._o.cancel_turn(turn)
+        self.cancelled.set()  # turns elsewhere hear of it by this alone
+        await self._here.cancel()
+
+    async def leave(self) -> None:
+        """Another machine has the run by now: what runs here ends, what runs elsewhere is its to wait for."""
+        self._elsewhere.leave()
+        await self.cancel()
 
     # -- gates
 
@@ -87,85 +94,63 @@ class NodeWork:
                 result = await self._command(piece, command, folder)
             else:
                 result = await self._turn(piece, prompt, folder)
-            return structs.replace(result, folder=folder, tries=piece.attempt + 1)
+            where = result.folder if piece.node.on else folder
+            return structs.replace(result, folder=where, tries=piece.attempt + 1)
         except OstlerError as error:
             return NodeResult(state="failed", error=str(error), kind=error.kind, tries=piece.attempt + 1)
 
     async def _turn(self, piece: NodePiece, prompt: str, folder: str) -> NodeResult:
-        live, notices = await self._session(piece, folder)
-        turn = await self._through(live, piece, prompt, piece.key)
-        envelope, live, notices = await self._done(turn, live, notices)
+        turns = self._elsewhere if piece.node.on else self._here
+        session, notices = await self._session(turns, piece, folder)
+        turn = await turns.begin(session, prompt, piece.node, self._key(piece, piece.key))
+        envelope, notices = await self._done(turns, turn, notices)
         again = 0
         while envelope.outcome == "crashed" and not self.cancelled.is_set() and again < 5:
             again += 1
-            live, notice, told = await self._after_crash(live, piece, prompt, folder)
-            notices = (*notices, notice)
-            turn = await self._through(live, piece, told, f"{piece.key}:{again}")
-            envelope, live, notices = await self._done(turn, live, notices)
-        result = result_of(envelope, _diff(envelope))
-        return structs.replace(result, notices=notices)
+            session, notice, told = await self._after_crash(turns, envelope.session, piece, prompt, folder)
+            turn = await turns.begin(session, told, piece.node, self._key(piece, f"{piece.key}:{again}"))
+            envelope, notices = await self._done(turns, turn, (*notices, notice))
+        result = result_of(envelope, await turns.diff(envelope))
+        return structs.replace(result, notices=notices, machine=turns.machine(turn))
 
-    async def _done(
-        self, turn: TurnRow, live: LiveSession, notices: tuple[str, ...]
-    ) -> tuple[Envelope, LiveSession, tuple[str, ...]]:
-        """How the turn ended, or that of the agent which went on when the quota ended; the session of that one."""
-        envelope = await self._ended(turn)
+    def _key(self, piece: NodePiece, key: str) -> str:
+        return f"{self._run.id}:{piece.node.name}:{key}"
+
+    async def _done(self, turns: NodeTurns, turn: str, notices: tuple[str, ...]) -> tuple[Envelope, tuple[str, ...]]:
+        """How the turn ended, or that of the agent which went on when the quota ended."""
+        envelope = await turns.ended(turn)
         cost = envelope.cost_usd
-        while (successor := successor_of(self._o.store, self._o.find_turn(envelope.turn))) is not None:
-            notices = (*notices, f"the quota of {envelope.agent} ended, and {successor.turn.agent} went on")
-            live, envelope = await self._o.session(session=successor.session), await self._ended(successor)
+        while (successor := await turns.successor(envelope)) is not None:
+            quota_of, envelope = envelope.agent, await turns.ended(successor)
+            notices = (*notices, f"the quota of {quota_of} ended, and {envelope.agent} went on")
             cost = cost if envelope.cost_usd is None else (cost or 0.0) + envelope.cost_usd
-        return structs.replace(envelope, cost_usd=cost), live, notices
+        return structs.replace(envelope, cost_usd=cost), notices
 
-    async def _session(self, piece: NodePiece, folder: str) -> tuple[LiveSession, tuple[str, ...]]:
+    async def _session(self, turns: NodeTurns, piece: NodePiece, folder: str) -> tuple[str, tuple[str, ...]]:
         """The session of this piece: the one that it had before a crash or in the round before, else a new one."""
-        known = self._runs.node(self._run.id, piece.node.name).sessions.get(piece.conversation)
-        if known and self._o.store.session(known) is not None:
-            return await self._o.session(session=known), ()
-        return await self._new_session(piece, folder), ()
+        row = self._runs.node(self._run.id, piece.node.name)
+        known = row.sessions.get(piece.conversation)
+        if known and await turns.has(known, bool(row.lost)):
+            return known, ()
+        notices = (f"{was_lost(row.lost)}: it may have done its work twice",) if known and row.lost else ()
+        return await self._new_session(turns, piece, folder), notices
 
-    async def _new_session(self, piece: NodePiece, folder: str) -> LiveSession:
-        options = piece.node.options
-        live = await self._o.session(
-            piece.node.agent,
-            folder=folder,
-            model=options.model,
-            access=options.access,
-            system=options.system,
-            system_mode=options.system_mode,
+    async def _new_session(self, turns: NodeTurns, piece: NodePiece, folder: str) -> str:
+        session = await turns.new_session(piece.node, folder)
+        # A turn elsewhere is not undone by a power failure here, and must be found again.
+        await self._runs.add_session(
+            self._run.id, piece.node.name, piece.conversation, session, full=bool(piece.node.on)
         )
-        await live.keep()
-        await self._runs.add_session(self._run.id, piece.node.name, piece.conversation, live.id)
-        return live
+        return session
 
     async def _after_crash(
-        self, live: LiveSession, piece: NodePiece, prompt: str, folder: str
-    ) -> tuple[LiveSession, str, str]:
+        self, turns: NodeTurns, session: str, piece: NodePiece, prompt: str, folder: str
+    ) -> tuple[str, str, str]:
         """Where the work goes on: in the agent's own conversation if there is one, else from the beginning."""
-        row = self._o.find(live.id)
-        if row.agent_session is not None and live.setup.agents[row.served_by or row.agent].resumes:
-            return live, "it was interrupted, and went on in the same conversation", f"{_GO_ON}{prompt}"
-        new = await self._new_session(piece, folder)
+        if await turns.resumes(session):
+            return session, "it was interrupted, and went on in the same conversation", f"{_GO_ON}{prompt}"
+        new = await self._new_session(turns, piece, folder)
         return new, "it was interrupted, and ran again from the beginning", prompt
-
-    async def _through(self, live: LiveSession, piece: NodePiece, prompt: str, key: str) -> TurnRow:
-        """Begins the turn once, whatever happens in between: the key is stored with it."""
-        once = Once(key=f"{self._run.id}:{piece.node.name}:{key}", digest="")
-        return (await begin(live, prompt, piece.node.options, wait=True, once=once)).row
-
-    async def _ended(self, turn: TurnRow) -> Envelope:
-        self._turns.add(turn.id)
-        try:
-            while True:
-                version = self._o.store.data_version()
-                row = self._o.find_turn(turn.id)
-                if row.state == "ended" and row.envelope is not None:
-                    return row.envelope
-                if self.cancelled.is_set():
-                    await self._o.cancel_turn(turn.id)
-                await change_since(self._o.store, version)
-        finally:
-            self._turns.discard(turn.id)
 
     async def _command(self, piece: NodePiece, argv: tuple[str, ...], folder: str) -> NodeResult:
         row = self._runs.node(self._run.id, piece.node.name)
@@ -199,6 +184,8 @@ class NodeWork:
     # -- folders
 
     async def _folder(self, piece: NodePiece) -> str:
+        if piece.node.on:
+            return self._run.folder  # the one that it has on this machine
         folder = os.path.join(self._run.folder, piece.node.folder)
         if piece.node.worktree is None:
             return os.path.realpath(folder)
@@ -226,7 +213,7 @@ class NodeWork:
             what = await tree.finish(piece.node.worktree.then if result.ok else "keep")
         except OstlerError as error:
             return structs.replace(result, state="failed", error=str(error), kind=error.kind)
-        return structs.replace(result, diff=diff[:_DIFF], notices=(*result.notices, what))
+        return structs.replace(result, diff=diff[:DIFF], notices=(*result.notices, what))
 
 
 _CANCELLED = NodeResult(state="cancelled", error="the run was cancelled", kind="cancelled")
@@ -234,14 +221,3 @@ _CANCELLED = NodeResult(state="cancelled", error="the run was cancelled", kind="
 
 async def _awaited(handle: TurnHandle) -> Envelope:
     return await handle
-
-
-def _diff(envelope: Envelope) -> str:
-    path = envelope.artifacts.get("diff")
-    if path is None:
-        return ""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(_DIFF)
-    except OSError:
-        return ""  # somebody has removed it

@@ -24,7 +24,10 @@ _OPTIONS = {
     **{name: kind for name, kind in _OPTIONS.items() if name not in _RENAMED.values()},
     **{name: _OPTIONS[option] for name, option in _RENAMED.items()},
 }
-_OWN = ("agent", "prompt", "command", "gate", "mode", "needs", "when", "each", "loop", "retry", "folder", "worktree")
+_OWN = (
+    *("agent", "prompt", "command", "gate", "mode", "needs", "when", "each", "loop", "retry"),
+    *("folder", "worktree", "on"),
+)
 _FIELDS = ("text", "summary", "structured", "diff", "artifacts", "stdout", "exit", "error", "state", "ok", "items")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 
@@ -181,8 +184,9 @@ def _node(file: _File, name: str, table: Mapping[str, Any]) -> Node:
         each=_each(file, table.get("each", ""), at),
         loop=_loop(file, table.get("loop"), (*at, "loop")),
         retry=_retry(file, table.get("retry", 0), at),
-        folder=_folder(file, table.get("folder", ""), at),
+        folder=file.convert(table.get("folder", ""), str, (*at, "folder"), "a path"),
         worktree=_worktree(file, table.get("worktree"), (*at, "worktree")),
+        on=_on(file, table.get("on", ""), (*at, "on")),
         options=_turn_options(file, table, at),
     )
     _check_kind(file, node, table, at)
@@ -225,11 +229,14 @@ def _retry(file: _File, value: Any, at: Path) -> int:
     return value
 
 
-def _folder(file: _File, value: Any, at: Path) -> str:
-    folder: str = file.convert(value, str, (*at, "folder"), "a path")
-    if folder.startswith("/") or ".." in folder.split("/"):
-        raise file.wrong((*at, "folder"), f"{folder!r} leaves the pipeline's folder", "Write a path below it")
-    return folder
+def _on(file: _File, value: Any, at: Path) -> str:
+    """The words with commas between them; "" where it is not given."""
+    words = value.split(",") if isinstance(value, str) else value
+    words = file.convert(words, list[str], at, "the name of a machine, or labels")
+    words = [word.strip() for word in words]
+    if value != "" and not all(words):
+        raise file.wrong(at, "expected the name of a machine, or labels", 'Write on = "gpu", or on = "any"')
+    return ",".join(words)
 
 
 def _loop(file: _File, value: Any, at: Path) -> NodeLoop | None:
@@ -298,6 +305,34 @@ def _check_kind(file: _File, node: Node, table: Mapping[str, Any], at: Path) -> 
         raise file.wrong((*at, given), "a gate only asks", "Remove it")
     if node.each and node.loop:
         raise file.wrong((*at, "loop"), "a node has either each or a loop", "Make two nodes of it")
+    _check_folder(file, node, (*at, "folder"))
+    if node.on:
+        _check_on(file, node, at)
+
+
+def _check_folder(file: _File, node: Node, at: Path) -> None:
+    folder = node.folder
+    if node.on:
+        if folder and not folder.startswith(("/", "~/")):
+            hint = "Write its whole path on that machine, or remove it: then it is the same repository"
+            raise file.wrong(at, f"{folder!r} is below the folder of the pipeline, which is on this machine", hint)
+    elif folder.startswith("/") or ".." in folder.split("/"):
+        raise file.wrong(at, f"{folder!r} leaves the pipeline's folder", "Write a path below it")
+
+
+def _check_on(file: _File, node: Node, at: Path) -> None:
+    """What only the machine of the pipeline can do."""
+    if not node.agent:
+        hint = "Remove on, or have an agent do it"
+        raise file.wrong((*at, "on"), "only an agent's turn can run on another machine", hint)
+    if node.worktree:
+        raise file.wrong((*at, "worktree"), "a worktree is made on this machine", "Remove it, or remove on")
+    if node.loop and node.loop.check:
+        hint = "Write until, or have the check in a node of its own"
+        raise file.wrong((*at, "loop"), "a check runs on this machine, and the node does not", hint)
+    if not all(isinstance(server, str) for server in node.options.mcp or ()):
+        hint = "Name servers that the settings of that machine have"
+        raise file.wrong((*at, "mcp"), "another machine takes only the names of MCP servers", hint)
 
 
 def _check_needs(file: _File, node: Node, nodes: Mapping[str, Node]) -> None:

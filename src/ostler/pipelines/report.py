@@ -67,7 +67,7 @@ def _section(node: Node, row: NodeRow) -> str:
     parts += [result.text.strip()[:_LONG]] if result.text.strip() else []
     parts += [_fenced(result.diff.strip()[:_LONG])] if result.diff.strip() else []
     if result.session:
-        parts.append(f"`ostler show {result.session}`")
+        parts.append(f"`ostler show {result.session}`{f' on {result.machine}' if result.machine else ''}")
     return "\n\n".join(parts)
 
 

@@ -12,10 +12,12 @@ from ostler import clock
 from ostler.errors import OstlerError
 from ostler.machines.directory import Directory
 from ostler.pipelines.expressions import BadExpression, evaluated
+from ostler.pipelines.far_turns import OwnServer
 from ostler.pipelines.model import Node, NodeResult, NodeRow, RunRow
 from ostler.pipelines.node_work import NodeWork
 from ostler.pipelines.report import report
 from ostler.pipelines.runs import Runs
+from ostler.pipelines.takeover import was_lost
 from ostler.pipelines.values import items_of, joined, values_of
 from ostler.work import Ostler
 from ostler.work.turns.live_turns import change_since
@@ -31,9 +33,15 @@ class PipelineRunner:
     """One run, from its start or from where a process that died has left it."""
 
     def __init__(
-        self, ostler: Ostler, run: RunRow, told: Told | None = None, directory: Directory | None = None
+        self,
+        ostler: Ostler,
+        run: RunRow,
+        server: OwnServer,
+        told: Told | None = None,
+        directory: Directory | None = None,
     ) -> None:
-        """`directory`: that of the machines, for a run that all of them know of."""
+        """`server`: that of this machine, for nodes that run on others. `directory`: that of the machines, for a run
+        that all of them know of."""
         from ostler.pipelines.engine import Engine
         from ostler.pipelines.steps import PostgresSteps, SqliteSteps
 
@@ -42,7 +50,7 @@ class PipelineRunner:
         if directory is not None:
             self._runs, steps = _shared(ostler, directory, run), PostgresSteps(directory.url, run.id)
         self._row, self._told = run, told or (lambda row: None)
-        self._work = NodeWork(ostler, self._runs, run, self._told)
+        self._work = NodeWork(ostler, self._runs, run, self._told, server)
         self._engine = Engine(self._work, steps, threads=max(64, 4 * len(run.pipeline.nodes)))
         self._results: dict[str, NodeResult] = {}
 
@@ -58,7 +66,7 @@ class PipelineRunner:
             if work.done():
                 return work.result()
             self._engine.abandon()
-            await self._work.cancel()
+            await self._work.leave()
             await self._runs.keep_moved(moving.result())
             raise moving.result()
         finally:
@@ -119,8 +127,8 @@ class PipelineRunner:
             state = before.state if before.state in ("gate", "running") else "running"
             self._told(await self._runs.change_node(self._row.id, node.name, state=state, started_at=started))
             result = await self._worked(node, needed)
-            if before.lost:
-                notice = f"machine {before.lost} was lost while this node was at work: it may have done its work twice"
+            if before.lost and not node.on:  # of one with `on`, only its work knows whether it was begun anew
+                notice = f"{was_lost(before.lost)}: it may have done its work twice"
                 result = structs.replace(result, notices=(notice, *result.notices))
         self._results[node.name] = result
         row = await self._runs.change_node(

@@ -189,17 +189,25 @@ class Runs:
         A turn is found again, since it is written later; a result, since DBOS has it.
         """
 
+        return await self._update_node(run, node, lambda row: structs.replace(row, **fields), full)
+
+    async def add_session(self, run: str, node: str, item: str, session: str, *, full: bool = False) -> None:
+        """Kept before its first turn begins: whoever resumes the run finds the agent's conversation.
+
+        Items of a node begin side by side: none may undo what another has noted.
+        """
+
+        def added(row: NodeRow) -> NodeRow:
+            return structs.replace(row, sessions={**row.sessions, item: session})
+
+        await self._update_node(run, node, added, full)
+
+    async def _update_node(self, run: str, node: str, change: Callable[[NodeRow], NodeRow], full: bool) -> NodeRow:
         def changed(body: bytes | None) -> bytes:
-            row = _node(body) if body is not None else NodeRow(run=run, node=node)
-            return _encode(structs.replace(row, **fields))
+            return _encode(change(_node(body) if body is not None else NodeRow(run=run, node=node)))
 
-        change = partial(documents.change_node, run=run, node=node, change=changed)
-        return _node(await self._store.change_documents(change, full=full))
-
-    async def add_session(self, run: str, node: str, item: str, session: str) -> None:
-        """Kept before its first turn begins: whoever resumes the run finds the agent's conversation."""
-        sessions = {**self.node(run, node).sessions, item: session}
-        await self.change_node(run, node, sessions=sessions)
+        write = partial(documents.change_node, run=run, node=node, change=changed)
+        return _node(await self._store.change_documents(write, full=full))
 
     async def approve(self, run: RunRow, node: str, approval: Approval) -> NodeRow:
         """Answers the gate of a node. Raises bad_request if it waits at none."""

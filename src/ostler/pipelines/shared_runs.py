@@ -31,6 +31,7 @@ class SharedRuns(Runs):
     def __init__(self, store: Store, index: RunIndex, run: RunRow) -> None:
         super().__init__(store)
         self._index, self._id = index, run.id
+        self._writing = asyncio.Lock()
         self.claim_held = RunClaim(str(store.note(JOINED)), run.fence)
         self._moved: asyncio.Future[RunMoved] = asyncio.get_running_loop().create_future()
 
@@ -39,10 +40,11 @@ class SharedRuns(Runs):
         await self._told(lambda: self._index.put_run(id, self.claim_held, row.state, _encode(row)))
         return await super().change(id, **fields)
 
-    async def change_node(self, run: str, node: str, *, full: bool = False, **fields: Any) -> NodeRow:
-        row = structs.replace(self.node(run, node), **fields)
-        await self._told(lambda: self._index.put_node(run, self.claim_held, node, _encode(row)))
-        return await super().change_node(run, node, full=full, **fields)
+    async def _update_node(self, run: str, node: str, change: Callable[[NodeRow], NodeRow], full: bool) -> NodeRow:
+        async with self._writing:  # items of a node change it side by side
+            row = change(self.node(run, node))
+            await self._told(lambda: self._index.put_node(run, self.claim_held, node, _encode(row)))
+            return await super()._update_node(run, node, change, full)
 
     async def until_moved(self) -> RunMoved:
         """Waits until another machine has the run."""

@@ -19,8 +19,16 @@ def lost_work(run: RunRow, nodes: Iterable[NodeRow]) -> str:
     return ""
 
 
-def taken_over(node: NodeRow, machine: str) -> NodeRow:
-    """A node of a run that `machine` had. What was under way there begins anew, in sessions of this one."""
-    if node.result is not None or node.state == "waiting":
-        return node
-    return structs.replace(node, sessions={}, lost=machine or "unknown")
+def taken_over(run: RunRow, row: NodeRow, machine: str) -> NodeRow:
+    """A node of a run that `machine` had. What was under way there begins anew, in sessions of this one.
+
+    The turn of a node that names another machine may go on there, and is looked for.
+    """
+    if row.result is not None or row.state == "waiting":
+        return row
+    sessions = row.sessions if run.pipeline.node(row.node).on else {}
+    return structs.replace(row, sessions=sessions, lost=machine or "unknown")
+
+
+def was_lost(machine: str) -> str:
+    return f"machine {machine} was lost while this node was at work"

@@ -7,6 +7,7 @@ machine has passed on is never passed on again.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 
@@ -157,6 +158,7 @@ class FrontDoor:
         machine, target = route.machine, target_of(route.path, route.query)
         async with await self.ask(machine, person, asked.method, target, asked.headers, asked.body()) as answer:
             headers = [pair for pair in answer.headers if pair[0] in _ANSWERED]
+            headers.append((b"ostler-machine", quote(machine.name).encode()))
             await send({"type": "http.response.start", "status": answer.status, "headers": headers})
             async for data in _chunks(machine, answer):
                 await send({"type": "http.response.body", "body": data, "more_body": True})

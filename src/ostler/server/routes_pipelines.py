@@ -6,6 +6,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, field, structs
 
 from ostler.errors import OstlerError
+from ostler.machines.membership import Membership
 from ostler.machines.run_index import IndexedRun
 from ostler.pipelines.model import Approval, Mode, Pipeline, RunRow
 from ostler.server.auth import Person
@@ -124,11 +125,15 @@ async def list_runs(
 @pipelines(
     "POST /api/runs", "Starts a run of a pipeline, in a process of its own", status=202, problems=(404, 409, 422, 429)
 )
-async def start_run(ostler: Ostler, watcher: Live, run_processes: RunProcesses, data: NewRun) -> RunView:
+async def start_run(
+    ostler: Ostler, watcher: Live, run_processes: RunProcesses, membership: Membership | None, data: NewRun
+) -> RunView:
+    """A node whose machine has not joined is an error (422)."""
     from ostler.pipelines.inputs import complete_inputs
 
     folder = _folder(ostler, data)
     found = _load(data, folder)
+    _check_places(found, membership)
     found = structs.replace(found, mode=data.mode) if data.mode else found
     found = structs.replace(found, takeover=data.takeover) if data.takeover is not None else found
     inputs = complete_inputs(found, data.inputs)
@@ -217,15 +222,21 @@ async def resume_run(ostler: Ostler, watcher: Live, run_processes: RunProcesses,
     return _view(watcher, row)
 
 
-@pipelines("POST /api/runs/{run}/fork", "Runs part of a run again, as a new run", status=202, problems=(429,))
+@pipelines("POST /api/runs/{run}/fork", "Runs part of a run again, as a new run", status=202, problems=(422, 429))
 async def fork_run(
-    ostler: Ostler, watcher: Live, run_processes: RunProcesses, run: str, data: RunForkRequest
+    ostler: Ostler,
+    watcher: Live,
+    run_processes: RunProcesses,
+    membership: Membership | None,
+    run: str,
+    data: RunForkRequest,
 ) -> RunView:
     from ostler.pipelines.forks import forked_run
 
     runs = run_processes.runs
     old = runs.find(run)
     changed, given = forked_run(old, runs.nodes(old.id), data.node, data.prompt)
+    _check_places(changed, membership)
     folder = check_folder(old.folder)
     row = await run_processes.begin(changed, folder, old.inputs, fork_of=old.id, given=given)
     return _view(watcher, row)
@@ -247,6 +258,14 @@ async def _waiting(run_processes: RunProcesses, person: Person, run: str) -> Ind
 def _view(watcher: Live, row: RunRow) -> RunView:
     (view,) = run_views(watcher.watch, [row.id])
     return view
+
+
+def _check_places(pipeline: Pipeline, membership: Membership | None) -> None:
+    """Before anything runs. Raises unsupported."""
+    from ostler.pipelines.far_turns import check_pipeline_places
+
+    machines = membership.machines if membership is not None else []
+    check_pipeline_places(pipeline, {seen.name: seen.row.facts.labels for seen in machines if seen.state != "gone"})
 
 
 def _folder(ostler: Ostler, data: PipelineSource) -> str:

@@ -98,8 +98,9 @@ class RunQueue:
         """What a machine needs for a pipeline in this folder: its agents, and a folder of its repository."""
         repo, top = remote_of(folder), top_of(folder)
         below = os.path.relpath(folder, top) if repo and top else ""
+        agents = (self._agent(node.agent) for node in pipeline.nodes if not node.on)  # others run elsewhere
         return RunWants(
-            agents=tuple(dict.fromkeys(filter(None, (self._agent(node.agent) for node in pipeline.nodes)))),
+            agents=tuple(dict.fromkeys(filter(None, agents))),
             repo=repo,
             below="" if below == "." else below,
             folder="" if repo else folder,
@@ -226,8 +227,8 @@ class RunQueue:
 
     async def _take_up(self, run: IndexedRun) -> None:
         """Goes on here with a run of this machine that is not known here, or was another machine's since."""
-        nodes = [taken_over(_node(body), run.came_from) for body in await self.index.nodes(run.id)]
         row = _run(run.body)
+        nodes = [taken_over(row, _node(body), run.came_from) for body in await self.index.nodes(run.id)]
         folder = self._folder(run.wants) or row.folder
         row = structs.replace(row, folder=folder, owner=self._o.desk.id, fence=run.fence, error="")
         if row.state == "cancelling":  # nothing of it runs any more

@@ -44,6 +44,7 @@ class NodeView(Struct, frozen=True, kw_only=True):
     name: str
     kind: NodeKind
     agent: str  # or a profile; empty for commands and gates
+    on: str  # the machine or labels that the file names for it; "": it runs where the run is
     what: str
     needs: tuple[str, ...]
     manual: bool  # it waits for a person's go
@@ -56,6 +57,7 @@ class NodeView(Struct, frozen=True, kw_only=True):
     cost_usd: float | None
     session: str
     turn: str
+    machine: str  # that ran it, once it has ended; "": the one that has the run
     error: str
     added: int  # lines of its diff
     removed: int
@@ -182,6 +184,7 @@ def node_view(run: RunRow, node: Node, stored: NodeRow | None, turns: Mapping[st
         name=node.name,
         kind=_kind(node),
         agent=node.agent,
+        on=node.on,
         what=_what(node),
         needs=node.needs,
         manual=(node.mode or run.pipeline.mode) == "manual" and not node.gate,
@@ -194,6 +197,7 @@ def node_view(run: RunRow, node: Node, stored: NodeRow | None, turns: Mapping[st
         cost_usd=result.cost_usd,
         session=session,
         turn=result.turn or turns.get(session, ""),
+        machine=result.machine,
         error=result.error[:_ERROR],
         added=added,
         removed=removed,

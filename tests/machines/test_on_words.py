@@ -1,0 +1,45 @@
+"""What `on` says."""
+
+import pytest
+
+from ostler.errors import OstlerError
+from ostler.machines.on_words import check_known, placement_of
+
+THERE = {"hawk": (), "owl": ("gpu", "big")}
+
+
+@pytest.mark.parametrize(
+    ("on", "fields"),
+    [
+        ("owl", {"machine": "owl"}),
+        ("any", {"machine": "any"}),
+        ("gpu", {"labels": ["gpu"]}),
+        (" gpu, big ,", {"labels": ["gpu", "big"]}),
+        ("owl,gpu", {"labels": ["owl", "gpu"]}),
+    ],
+)
+def test_one_word_may_be_a_machine(on: str, fields: dict[str, object]) -> None:
+    assert placement_of(on, THERE) == fields
+
+
+@pytest.mark.parametrize("on", ["owl", "any", "gpu", "big,gpu"])
+def test_what_is_known(on: str) -> None:
+    check_known(on, THERE)
+
+
+@pytest.mark.parametrize(
+    ("on", "there", "said"),
+    [
+        (
+            "heron",
+            THERE,
+            "no machine that has joined is called 'heron' or has this label. There are: hawk, owl (gpu, big)",
+        ),
+        ("gpu,tpu", THERE, "no machine that has joined has the labels gpu, tpu. There are"),
+        ("any", {}, "the server of this machine has not joined other machines. Start it so: ostler up --join"),
+    ],
+)
+def test_what_is_not(on: str, there: dict[str, tuple[str, ...]], said: str) -> None:
+    with pytest.raises(OstlerError) as raised:
+        check_known(on, there)
+    assert raised.value.kind == "unsupported" and said in str(raised.value)
