@@ -1,19 +1,14 @@
 """Machines with `https` addresses: a proxy with TLS before one of them, whose certificate is checked."""
 
 import asyncio
-import datetime
-import ipaddress
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
+from certificates import Authority, Issued
 from machines.conftest import database, postgres  # noqa: F401
 from ostler.errors import OstlerError
 from ostler.machines import membership, states
@@ -32,26 +27,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "BEAT", 0.05)
 
 
-def certificate(folder: Path, address: str) -> Path:
-    """A key and a certificate of its own for this address, in one file."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "oats")])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    path = folder / f"{address}.pem"
-    path.write_bytes(secret + made.public_bytes(pem))
-    return path
-
-
 class Proxy:
     """TLS outside, plain HTTP inside; it is told later where that is."""
 
@@ -64,9 +39,9 @@ class Proxy:
 
 
 @asynccontextmanager
-async def proxy(pem: Path) -> AsyncIterator[Proxy]:
+async def proxy(issued: Issued) -> AsyncIterator[Proxy]:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(pem)
+    tls.load_cert_chain(*issued)
     made = Proxy()
     server = await asyncio.start_server(made.met, "127.0.0.1", 0, ssl=tls)
     made.port = server.sockets[0].getsockname()[1]
@@ -77,11 +52,14 @@ async def proxy(pem: Path) -> AsyncIterator[Proxy]:
 
 
 async def test_a_machine_behind_tls_is_asked_and_its_certificate_checked(tmp_path: Path, database: str) -> None:  # noqa: F811
-    good, wrong = certificate(tmp_path, "127.0.0.1"), certificate(tmp_path, "127.0.0.2")
-    async with proxy(good) as tls, joined_yard(tmp_path, "owl", database, url=f"https://127.0.0.1:{tls.port}") as owl:
+    good, wrong = Authority(tmp_path / "good"), Authority(tmp_path / "wrong")
+    async with (
+        proxy(good.issue("127.0.0.1")) as tls,
+        joined_yard(tmp_path, "owl", database, url=f"https://127.0.0.1:{tls.port}") as owl,
+    ):
         tls.target = owl.port
         body = {"agent": "script", "folder": str(owl.folder)}
-        async with joined_yard(tmp_path, "hawk", database, ca=str(good)) as hawk:
+        async with joined_yard(tmp_path, "hawk", database, ca=str(good.file)) as hawk:
             made = await hawk.client.post("/api/sessions?machine=owl", json=body)
             assert made.status_code == 201, made.text
             session = made.json()["id"]
@@ -91,7 +69,7 @@ async def test_a_machine_behind_tls_is_asked_and_its_certificate_checked(tmp_pat
                 await viewer.take()
                 await viewer.type("hay")
                 await viewer.until(lambda viewer: viewer.shows("hay"))
-        for name, ca in (("crow", str(wrong)), ("wren", "")):  # another's certificate; those of the system alone
+        for name, ca in (("crow", str(wrong.file)), ("wren", "")):  # another authority; those of the system alone
             async with joined_yard(tmp_path, name, database, ca=ca) as other:
                 refused = await other.client.get(f"/api/sessions/{session}")
                 assert refused.status_code == 502 and "certificate" in refused.json()["detail"].lower()

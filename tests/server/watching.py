@@ -4,6 +4,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from ssl import SSLContext
 from typing import Any, Self
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -175,6 +176,7 @@ async def watching(
     acknowledges: bool = True,
     viewer: str | None = None,
     again: Watcher | None = None,
+    ssl: SSLContext | None = None,
 ) -> AsyncIterator[Watcher]:
     """A viewer at the other end of `url` (without its query) until the block ends.
 
@@ -182,9 +184,8 @@ async def watching(
     """
     offset = again.offset if again else None
     query = f"viewer={viewer or viewer_id()}" + (f"&offset={offset}" if offset is not None else "")
-    async with connect(
-        f"{url}?{query}", additional_headers=headers, max_size=None, compression=None, proxy=None, open_timeout=PATIENCE
-    ) as socket:
+    more: dict[str, Any] = {"max_size": None, "compression": None, "proxy": None, "open_timeout": PATIENCE, "ssl": ssl}
+    async with connect(f"{url}?{query}", additional_headers=headers, **more) as socket:
         watcher = again or Watcher(socket, acknowledges)
         watcher.socket, watcher.closed = socket, None
         try:

@@ -1,5 +1,6 @@
 """`ostler machines`: which machines have joined, and how they are."""
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import click
@@ -47,15 +48,13 @@ def machines(join: str | None, json: bool, **changes: str | None) -> None:
 
 def _asked() -> "list[MachineView]":
     """By the server of this state folder, which knows them if it has joined."""
-    import http.client
-    from urllib.parse import urlsplit
+    import asyncio
 
     import msgspec
 
+    from ostler.cli.local_server import LocalServer
     from ostler.cli.turns import settings_for
-    from ostler.cli.up import user
     from ostler.errors import OstlerError
-    from ostler.server.auth import Authenticator
     from ostler.server.lock import who_serves
     from ostler.server.routes_machines import MachineList
 
@@ -64,17 +63,17 @@ def _asked() -> "list[MachineView]":
     if serves is None or not serves.url:
         hint = "Name their Postgres (--join URL, or OSTLER_JOIN), or start this one: ostler up --join URL"
         raise OstlerError("not_found", "no server is running here", hint)
-    where = urlsplit(serves.url)
-    connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=_PATIENCE)
+
+    async def told() -> "list[MachineView]":
+        with contextlib.closing(LocalServer(home, "ostler machines")) as server:
+            async with asyncio.timeout(_PATIENCE):
+                answer = await server.send("GET", "/api/machines")
+        return msgspec.json.decode(answer.body, type=MachineList).items
+
     try:
-        token = Authenticator(home).sign("bearer", "view", user(), _PATIENCE)
-        connection.request("GET", "/api/machines", headers={"Authorization": f"Bearer {token}"})
-        answer = connection.getresponse().read()
-    except OSError as error:
-        raise OstlerError("crashed", f"the server ({serves.pid}) does not answer: {error}") from error
-    finally:
-        connection.close()
-    return msgspec.json.decode(answer, type=MachineList).items
+        return asyncio.run(told())
+    except TimeoutError as error:
+        raise OstlerError("crashed", f"the server ({serves.pid}) does not answer") from error
 
 
 async def _looked(join: str, changes: dict[str, str | None]) -> "list[MachineView]":

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ostler.logs import LogOptions
     from ostler.machines.membership import JoinOptions
     from ostler.server.lock import Serves
+    from ostler.server.tls import TlsFiles
     from ostler.settings import Settings
 
 SERVER_LOG = "server.log"  # in the state folder
@@ -25,6 +26,8 @@ _STOP_SECONDS = 30.0
 @click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen (default: 127.0.0.1).")
 @click.option("--expose", is_flag=True, help="Confirm that other machines may reach the address.")
 @click.option("--allow-origin", multiple=True, metavar="URL", help="Also answer under this URL. May be repeated.")
+@click.option("--tls-cert", metavar="FILE", help="Serve https: the certificate (PEM), with those that issued it.")
+@click.option("--tls-key", metavar="FILE", help="With --tls-cert: its private key (PEM).")
 @click.option("--join", envvar="OSTLER_JOIN", metavar="URL", help="Join other machines: the address of their Postgres.")
 @click.option("--labels", default="", metavar="LABEL,…", help="With --join: what this machine is good for.")
 @click.option("--as", "machine", metavar="NAME", help="With --join: what it is called (default: its host name).")
@@ -44,6 +47,7 @@ def up(**options: Any) -> None:
       ostler up
       ostler up --detach --open
       ostler up --port 8080 --allow-origin https://ostler.example
+      ostler up --host 0.0.0.0 --expose --tls-cert cert.pem --tls-key key.pem
       ostler up --join postgres://ostler@db/ostler --labels gpu
     """
     from ostler.cli.turns import settings_for
@@ -74,6 +78,7 @@ def _serve(options: dict[str, Any], settings: "Settings", ready: "Callable[[Serv
         expose=options["expose"],
         allowed=options["allow_origin"],
         join=_join_options(options),
+        tls=_tls_files(options),
     )
 
     def started(serves: "Serves") -> None:
@@ -82,6 +87,17 @@ def _serve(options: dict[str, Any], settings: "Settings", ready: "Callable[[Serv
         gc.set_threshold(50_000)
 
     asyncio.run(serve(settings, os.environ, server_options, started))
+
+
+def _tls_files(options: dict[str, Any]) -> "TlsFiles | None":
+    from ostler.server.tls import TlsFiles
+
+    certificate, key = options["tls_cert"], options["tls_key"]
+    if bool(certificate) != bool(key):
+        raise click.UsageError("--tls-cert and --tls-key need each other")
+    if not certificate:
+        return None
+    return TlsFiles(certificate=os.path.abspath(certificate), key=os.path.abspath(key))
 
 
 def _join_options(options: dict[str, Any]) -> "JoinOptions | None":
@@ -179,6 +195,8 @@ def _passed_on(options: dict[str, Any]) -> list[str]:
     argv += [f"--as={options['machine']}"] if options["machine"] else []
     argv += [f"--advertise={options['advertise']}"] if options["advertise"] else []
     argv += [f"--ca={os.path.abspath(options['ca'])}"] if options["ca"] else []
+    argv += [f"--tls-cert={os.path.abspath(options['tls_cert'])}"] if options["tls_cert"] else []
+    argv += [f"--tls-key={os.path.abspath(options['tls_key'])}"] if options["tls_key"] else []
     return argv + (["--expose"] if options["expose"] else [])
 
 

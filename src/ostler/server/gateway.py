@@ -29,6 +29,7 @@ ASGI = Callable[[Scope, Receive, Send], Awaitable[None]]
 LAST_WORD = 1.0  # seconds to say goodbye to somebody who may not be reading
 LOGIN, LOGOUT, HOOKS = "/api/login", "/api/logout", "/api/hooks"
 
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 _CHANGES = ("POST", "PUT", "PATCH", "DELETE")
 
 
@@ -40,17 +41,19 @@ class OwnAddresses(Struct, frozen=True, kw_only=True):
     foreign: frozenset[str] = frozenset()  # those of the origins that were allowed by name: they get CORS headers
 
 
-def addresses_of(addresses: Iterable[str], port: int, allowed: Iterable[str] = ()) -> OwnAddresses:
+def addresses_of(
+    addresses: Iterable[str], port: int, allowed: Iterable[str] = (), scheme: str = "http"
+) -> OwnAddresses:
     """Those of a server that listens on these addresses and may be reached under further URLs too."""
     hosts = {f"[{address}]:{port}" if ":" in address else f"{address}:{port}" for address in addresses}
     if {f"127.0.0.1:{port}", f"[::1]:{port}"} & hosts:
         hosts.add(f"localhost:{port}")
-    if port == 80:
-        hosts |= {host.removesuffix(":80") for host in hosts}
+    if port == _DEFAULT_PORTS[scheme]:
+        hosts |= {host.removesuffix(f":{port}") for host in hosts}
     foreign = frozenset(origin_of(url) for url in allowed)
     return OwnAddresses(
         hosts=frozenset(hosts | {origin.partition("://")[2] for origin in foreign}),
-        origins=frozenset({f"http://{host}" for host in hosts} | foreign),
+        origins=frozenset({f"{scheme}://{host}" for host in hosts} | foreign),
         foreign=foreign,
     )
 
@@ -65,8 +68,7 @@ def origin_of(url: str) -> str:
     if parts.scheme not in ("http", "https") or not host or parts.username or parts.path not in ("", "/"):
         raise OstlerError("bad_request", f"{url!r} is not a valid origin", "Write it as https://host:port")
     host = f"[{host}]" if ":" in host else host
-    default = {"http": 80, "https": 443}[parts.scheme]
-    return f"{parts.scheme}://{host}" + (f":{port}" if port not in (None, default) else "")
+    return f"{parts.scheme}://{host}" + (f":{port}" if port not in (None, _DEFAULT_PORTS[parts.scheme]) else "")
 
 
 class Gateway:

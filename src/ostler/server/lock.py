@@ -24,6 +24,7 @@ class Serves(Struct, frozen=True, kw_only=True):
     pid: int
     port: int = 0
     url: str = ""  # "" while it starts
+    fingerprint: str = ""  # of its certificate, where the url is https: whoever asks it from here knows it by this
     started_at: float = 0.0
 
 

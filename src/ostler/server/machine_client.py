@@ -13,6 +13,7 @@ from ostler import clock
 from ostler.errors import OstlerError
 from ostler.server.connection import give_up_when_stalled
 from ostler.server.responses import Pairs
+from ostler.server.tls import fingerprint
 
 CONNECT_SECONDS = 3.0
 _IDLE_SECONDS = 3.0  # uvicorn closes a connection on which nothing is asked for five
@@ -104,10 +105,13 @@ class MachineAnswer:
 class MachineClient:
     """For one address. Errors are those of the network: OSError, TimeoutError, h11's."""
 
-    def __init__(self, url: str, ca: str = "") -> None:
-        """`ca`: of an `https` address, the file of certificates that prove it; "": those of the system."""
+    def __init__(self, url: str, ca: str = "", fingerprint: str = "") -> None:
+        """`ca`: of an `https` address, the file of certificates that prove it; "": those of the system.
+
+        `fingerprint`: of the very certificate that it has; then neither its name nor who issued it matters.
+        """
         parts = urlsplit(url)
-        self._secure, self._ca = parts.scheme == "https", ca
+        self._secure, self._ca, self._fingerprint = parts.scheme == "https", ca, fingerprint
         self._host, self._port = parts.hostname or "", parts.port or (443 if self._secure else 80)
         self._name = parts.netloc.encode()
         self._idle: list[MachineConnection] = []
@@ -140,9 +144,11 @@ class MachineClient:
             if connection.is_fresh:
                 return connection
             connection.close()
-        tls = tls_context(self._ca) if self._secure else None
+        tls = (_unchecked() if self._fingerprint else tls_context(self._ca)) if self._secure else None
         async with asyncio.timeout(CONNECT_SECONDS):
             reader, writer = await asyncio.open_connection(self._host, self._port, ssl=tls)
+        if self._secure and self._fingerprint:
+            _check_fingerprint(writer, self._fingerprint)
         give_up_when_stalled(writer.transport)
         return MachineConnection(reader, writer)
 
@@ -155,6 +161,23 @@ def tls_context(ca: str) -> ssl.SSLContext:
     except OSError as error:  # of which ssl.SSLError is one
         hint = "Name a file of certificates in PEM form"
         raise OstlerError("bad_request", f"{ca} cannot be used to check certificates: {error}", hint) from error
+
+
+@functools.cache
+def _unchecked() -> ssl.SSLContext:
+    """For a peer whose certificate is compared with the one that is known."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _check_fingerprint(writer: asyncio.StreamWriter, known: str) -> None:
+    """Before anything is said: a token must not go to another one. Raises OSError."""
+    certificate = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    if fingerprint(certificate) != known:
+        writer.transport.abort()
+        raise ConnectionAbortedError("its certificate is not the one of the server that was started")
 
 
 NETWORK_ERRORS = (OSError, TimeoutError, h11.ProtocolError)

@@ -101,7 +101,7 @@ async def me(ostler: Ostler, person: Person, about: About) -> Me:
 @login_routes("POST /api/links", "A link for somebody else: valid once, for an hour", right="admin")
 async def links(request: Request, data: LinkRequest, person: Person, auth: Authenticator) -> Link:
     token = auth.sign("link", data.rights, data.name or person.name, LINK_SECONDS)
-    where = request.header("origin") or f"http://{request.header('host')}"
+    where = request.header("origin") or f"{request.scope['scheme']}://{request.header('host')}"
     return Link(url=f"{where}/#t={token}", expires_at=clock.now() + LINK_SECONDS)
 
 
@@ -122,7 +122,8 @@ def me_of(person: Person, ostler: Ostler, about: About) -> Me:
 
 
 def _cookie(request: Request, auth: Authenticator, value: str, seconds: int) -> tuple[bytes, bytes]:
-    secure = "; Secure" if request.header("origin").startswith("https://") else ""
+    by_tls = request.scope["scheme"] == "https" or request.header("origin").startswith("https://")  # or a proxy's
+    secure = "; Secure" if by_tls else ""
     cookie = f"{auth.cookie}={value}; HttpOnly; Max-Age={seconds}; Path=/; SameSite=strict{secure}"
     return b"set-cookie", cookie.encode()
 

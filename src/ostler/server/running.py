@@ -31,6 +31,7 @@ from ostler.server.machine_facts import MachineFactsSource
 from ostler.server.ports import LOOPBACK, Listening, checked_host, is_any, listen, who_listens
 from ostler.server.routes_agents import AgentReports
 from ostler.server.shared_pool import SharedPool, forget_shared
+from ostler.server.tls import TlsFiles, fingerprint_of, server_tls
 from ostler.settings import Settings
 from ostler.supervise import Loop
 from ostler.work import Ostler
@@ -59,6 +60,11 @@ class ServerOptions(Struct, frozen=True, kw_only=True):
     expose: bool = False
     allowed: tuple[str, ...] = ()  # further URLs under which we are reached
     join: JoinOptions | None = None  # other machines
+    tls: TlsFiles | None = None  # None: plain HTTP
+
+    @property
+    def scheme(self) -> str:
+        return "https" if self.tls else "http"
 
 
 async def serve(
@@ -68,6 +74,8 @@ async def serve(
     host = checked_host(options.host, options.expose)
     addresses_of((host,), 0, options.allowed)  # complains before anything is taken
     check_join(options.join, host)
+    if options.tls is not None:
+        server_tls(options.tls)
     lock = ServerLock(settings.home)
     try:
         listening = _listen(host, options.port or settings.port, lock.last.port if lock.last else 0)
@@ -105,13 +113,15 @@ async def _serve(
     stop: asyncio.Event,
 ) -> None:
     own = own_addresses(listening, options)
-    url = f"http://{_shown(listening.addresses[0])}:{listening.port}"
+    url = f"{options.scheme}://{_shown(listening.addresses[0])}:{listening.port}"
     async with Ostler(settings, environ, "up", loader(environ)) as ostler, _joined(ostler, options, url) as joined:
         site = build(ostler, own, folder=options.folder, membership=joined.membership, reports=joined.reports)
-        async with serving(site, listening) as running:
-            serves = Serves(pid=os.getpid(), port=listening.port, url=url, started_at=clock.now())
+        async with serving(site, listening, options.tls) as running:
+            known = fingerprint_of(options.tls) if options.tls else ""
+            serves = Serves(pid=os.getpid(), port=listening.port, url=url, fingerprint=known, started_at=clock.now())
             lock.write(serves)
-            if f"127.0.0.1:{listening.port}" in own.hosts:
+            # Hooks of agents could not check our certificate: with TLS they have a port of their own.
+            if f"127.0.0.1:{listening.port}" in own.hosts and not options.tls:
                 ostler.callbacks.serve_at(f"http://127.0.0.1:{listening.port}")
             _log.info("serving %s at %s", settings.home, url)
             ready(serves)
@@ -168,7 +178,7 @@ def _not_bound(host: str, port: int, error: OSError) -> OstlerError:
 
 def own_addresses(listening: Listening, options: ServerOptions) -> OwnAddresses:
     """A name that other machines use is ours too, but no browser has to be let in by it."""
-    own = addresses_of(listening.addresses, listening.port, options.allowed)
+    own = addresses_of(listening.addresses, listening.port, options.allowed, options.scheme)
     if options.join is None or not options.join.url:
         return own
     return structs.replace(own, hosts=own.hosts | {origin_of(options.join.url).partition("://")[2]})
@@ -211,7 +221,8 @@ def _give_up() -> None:
 class Serving(Server):
     """uvicorn, without its signal handlers, and with streams that end when the server does."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, tls: TlsFiles | None) -> None:
+        context = server_tls(tls) if tls is not None else None
         super().__init__(
             Config(
                 site,
@@ -222,6 +233,7 @@ class Serving(Server):
                 proxy_headers=False,
                 timeout_graceful_shutdown=int(GRACE),
                 http=partial(HttpConnection, idle=IdleConnections()),  # type: ignore[arg-type]
+                ssl_context_factory=(lambda config, default: context) if context is not None else None,
                 **SETTINGS,  # type: ignore[arg-type]
             )
         )
@@ -244,9 +256,9 @@ class Serving(Server):
 
 
 @contextlib.asynccontextmanager
-async def serving(site: Site, listening: Listening) -> AsyncIterator["asyncio.Task[None]"]:
+async def serving(site: Site, listening: Listening, tls: TlsFiles | None = None) -> AsyncIterator["asyncio.Task[None]"]:
     """Answers from here on; at the end nothing of it is left. Yields the task, which ends early only by a fault."""
-    server = Serving(site)
+    server = Serving(site, tls)
     beside = [
         Loop("measuring the event loop", site.metrics.watch_lag),
         Loop("watching logins", partial(_watch_logins, site), longest=_LOGIN_LOOK),
