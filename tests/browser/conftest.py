@@ -41,7 +41,9 @@ PATIENCE = waiting.PATIENCE * 1000  # ms
 class Server:
     """`ostler up` as a process, and the commands a person has beside it."""
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base: Path, *more: str) -> None:
+        """`more` arguments of `ostler up`."""
+        self.more = more
         self.home, self.folder = base / "home", base / "work"
         self.home.mkdir()
         self.folder.mkdir()
@@ -60,7 +62,7 @@ class Server:
 
     def start(self) -> None:
         """Returns once it answers. After a stop it comes back on the same port."""
-        self._process = self._spawn("up", "--json")
+        self._process = self._spawn("up", "--json", *self.more)
         assert self._process.stdout
         told = ""
         while not told.endswith("\n}\n"):

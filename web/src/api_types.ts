@@ -583,6 +583,7 @@ export interface NodeDetail {
   name: string;
   kind: "agent" | "command" | "gate";
   agent: string;
+  on: string;
   what: string;
   needs: string[];
   manual: boolean;
@@ -595,6 +596,7 @@ export interface NodeDetail {
   cost_usd: number | null;
   session: string;
   turn: string;
+  machine: string;
   error: string;
   added: number;
   removed: number;
@@ -629,6 +631,7 @@ export interface NodeView {
   name: string;
   kind: "agent" | "command" | "gate";
   agent: string;
+  on: string;
   what: string;
   needs: string[];
   manual: boolean;
@@ -641,6 +644,7 @@ export interface NodeView {
   cost_usd: number | null;
   session: string;
   turn: string;
+  machine: string;
   error: string;
   added: number;
   removed: number;

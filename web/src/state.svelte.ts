@@ -61,10 +61,10 @@ class Page {
     return sum;
   }
 
-  /** How many gates of pipelines wait for a person. */
+  /** How many gates of pipelines wait for a person, who can answer them: their machines can be reached. */
   get gates(): number {
     let sum = 0;
-    for (const { state, gates } of this.runs.values()) if (state === "running") sum += gates;
+    for (const { state, gates, reachable } of this.runs.values()) if (state === "running" && reachable) sum += gates;
     return sum;
   }
 

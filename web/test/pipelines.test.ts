@@ -2,17 +2,17 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { NodeView, RunView } from "../src/api_types.ts";
+import type { NodeView, RunView, SessionView } from "../src/api_types.ts";
 import { HEIGHT, layout, WIDTH } from "../src/pipelines/layout.ts";
-import { foremost, missing, ofNode, ofRun, progress, timeLine } from "../src/pipelines/runs.ts";
+import { foremost, missing, ofNode, ofRun, placeOf, progress, timeLine } from "../src/pipelines/runs.ts";
 
 const node = (name: string, more: Partial<NodeView> = {}): NodeView => ({
-  name, kind: "agent", agent: "claude", what: "", needs: [], manual: false, each: false, rounds: 0, state: "waiting", started_at: null,
+  name, kind: "agent", agent: "claude", on: "", machine: "", what: "", needs: [], manual: false, each: false, rounds: 0, state: "waiting", started_at: null,
   ended_at: null, duration_ms: null, cost_usd: null, session: "", turn: "", error: "", added: 0, removed: 0, tries: 1, items: [], ...more,
 });
 const run = (nodes: NodeView[], more: Partial<RunView> = {}): RunView => ({
   id: "r1", pipeline: "flow", description: "", folder: "/w", mode: "auto", state: "running", created_at: 100, ended_at: null, error: "",
-  fork_of: null, inputs: {}, cost_usd: null, cost_limit_usd: null, gates: nodes.filter((each) => each.state === "gate").length, nodes, ...more,
+  fork_of: null, inputs: {}, cost_usd: null, cost_limit_usd: null, gates: nodes.filter((each) => each.state === "gate").length, nodes, machine: "", reachable: true, ...more,
 });
 
 test("nodes stand in columns by what they need, none over another", () => {
@@ -62,4 +62,17 @@ test("bars lie within the time of the run, and now is told while it runs", () =>
   assert.deepEqual(line.ticks.map((tick) => tick.says), ["0", "10s", "20s", "30s", "40s", "50s"]);
   assert.equal(line.now, null);
   assert.ok((timeLine(run(nodes), 160).now ?? 0) > 90);
+});
+
+test("a run of a machine that does not answer stands as what was last known", () => {
+  assert.deepEqual(ofRun(run([], { machine: "owl", reachable: false })), { mark: "idle", word: "unreachable" });
+});
+
+test("where a node runs: wanted, at work, and at its end", () => {
+  const far = { id: "k3", machine: "crow" } as SessionView;
+  const wanted = node("a", { on: "gpu" });
+  assert.deepEqual(
+    [placeOf(wanted, undefined), placeOf({ ...wanted, session: "k3" }, far), placeOf({ ...wanted, session: "k3" }, { ...far, machine: "" }), placeOf({ ...wanted, session: "k3", machine: "owl" }, undefined)],
+    ["on gpu", "crow", "this machine", "owl"],
+  );
 });

@@ -1,6 +1,6 @@
 // Which shape, word and figure stand for a run and its nodes. Pure.
 
-import type { NodeView, RunView } from "../api_types";
+import type { NodeView, RunView, SessionView } from "../api_types";
 import { plural } from "../lib/format";
 import type { Standing } from "../lib/marks";
 
@@ -9,6 +9,7 @@ const OVER = new Set(["done", "failed", "cancelled", "skipped"]);
 export const isOpen = (run: RunView): boolean => ["waiting", "running", "cancelling", "interrupted"].includes(run.state);
 
 export function ofRun(run: RunView): Standing {
+  if (!run.reachable) return { mark: "idle", word: "unreachable" };
   switch (run.state) {
     case "running":
       return run.gates > 0 ? { mark: "asking", word: "waits for you" } : { mark: "busy", word: "running" };
@@ -38,6 +39,12 @@ export function ofNode(node: NodeView, run: RunView): Standing {
     default:
       return { mark: node.state, word: node.state };
   }
+}
+
+/** Where a node that names a machine ran, or runs. `session`: the one that it works in. */
+export function placeOf(node: NodeView, session: SessionView | undefined): string {
+  const machine = node.machine || session?.machine || "";
+  return machine || (node.session ? "this machine" : `on ${node.on}`);
 }
 
 /** "6 of 12 nodes" */
