@@ -7,14 +7,18 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 import psycopg
 import pytest
+from playwright.async_api import Page, async_playwright
 
-from needs import needs
+from browser.conftest import FLAGS
+from browser.seat import FRONT, POLLING
+from needs import CHROMIUM, needs
 from networks import Networks, networks
 from ostler.machines.directory import Directory
 from ostler.server.auth import Authenticator
@@ -31,7 +35,7 @@ class NetMachine:
     """`ostler up --join` in a network of its own. Its own door is reached whatever happens to its cable."""
 
     def __init__(self, base: Path, net: Networks, name: str, join: str) -> None:
-        self.base, self.name, self._net = base / name, name, net
+        self.base, self.name, self.net = base / name, name, net
         self.namespace, self.address = net.add()
         self.state, self.folder, home = self.base / "state", self.base / "project", self.base / "home"
         config = home / ".config" / "ostler" / "config.toml"
@@ -89,7 +93,8 @@ class NetMachine:
             self.process.wait()
 
     def pull(self, *, back: bool = False) -> None:
-        self._net.pull(self.address, back=back)
+        """Its cable, out of the hub or back into it."""
+        self.net.pull(self.address, back=back)
 
     async def get(self, path: str) -> Any:
         return (await self.http.get(path)).json()
@@ -299,3 +304,57 @@ async def test_a_machine_is_killed_and_the_door_and_postgres_start_again(
     last = await farm.begin(farm.owl, "last")
     assert (await until(lambda: farm.ended(farm.door, last)))["outcome"] == "done"
     assert (farm.lines("last"), farm.lines("kept")) == (1, 1)
+
+
+# -- a person
+
+
+@asynccontextmanager
+async def browser(farm: Farm, folder: Path) -> AsyncIterator[Page]:
+    """Chromium in a network of its own: it reaches the others by their addresses alone."""
+    namespace, _ = farm.door.net.add()
+    program = folder / "browser"
+    program.write_text(f'#!/bin/sh\nexec ip netns exec {namespace} {CHROMIUM} "$@"\n')
+    program.chmod(0o755)
+    async with async_playwright() as playwright:
+        chromium = await playwright.chromium.launch(executable_path=program, args=list(FLAGS))
+        page = await chromium.new_page()
+        page.set_default_timeout(PATIENCE * 1000)
+        yield page
+        await chromium.close()
+
+
+@needs("chromium")
+async def test_a_person_in_a_browser_types_into_a_terminal_on_another_machine(farm: Farm, tmp_path: Path) -> None:
+    body = {"agent": "script", "folder": str(farm.owl.folder), "machine": "owl"}
+    session = (await farm.door.http.post("/api/sessions", json=body)).json()["id"]
+    link = (await farm.door.http.post("/api/links", json={"name": "ann", "rights": "admin"})).json()["url"]
+    assert link.startswith(f"http://{farm.door.address}:{PORT}/#t=")
+    async with browser(farm, tmp_path) as page:
+        await page.goto(link)
+        await page.wait_for_selector(".app")
+        await page.goto(f"http://{farm.door.address}:{PORT}/#/s/{session}")
+        await page.click("[aria-label='New terminal']")
+        await page.wait_for_selector(".terminal-view:not([hidden]) .lease[data-holder='you']")
+        await _type(page, "echo $((6 * 7)) oats > hay; cat hay", "42 oats")
+        assert (farm.owl.folder / "hay").read_text() == "42 oats\n"  # it ran there
+        await _type(page, "hostname -I", farm.owl.address)
+        (terminal,) = (await farm.owl.get("/api/terminals"))["items"]
+        assert terminal["session"] == session and (await farm.wren.get("/api/terminals"))["items"] == []
+        farm.owl.pull()
+        await page.wait_for_selector(".terminal-view:not([hidden]) .lease[data-holder='lost']")
+        away = await farm.door.http.get(f"/api/terminals/{terminal['id']}")  # there is no index of terminals
+        assert away.status_code == 502 and "machine owl cannot be reached" in away.json()["detail"]
+        farm.owl.pull(back=True)
+        await page.wait_for_selector(".terminal-view:not([hidden]) .lease:not([data-holder='lost'])")
+        await page.locator(f"{FRONT} .xterm-screen").click()
+        await _type(page, "echo $((7 * 7)) again", "49 again")
+
+
+async def _type(page: Page, line: str, until: str) -> None:
+    """A line and Enter, key by key; then these words are on the screen."""
+    await page.keyboard.type(line)
+    await page.keyboard.press("Enter")
+    shown = "window.__ostlerTerminals?.[document.querySelector(front)?.dataset.terminal]?.text()"
+    script = f"([front, words]) => {shown}?.includes(words)"
+    await page.wait_for_function(script, arg=[FRONT, until], polling=POLLING)

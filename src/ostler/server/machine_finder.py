@@ -46,6 +46,7 @@ class MachineFinder:
         if known is not None and known.answers:
             return key, known
         found = await self._in_directory(kind, key) or await self._around(kind, key, person)
+        found = found or known  # it is away, and still has it
         if found is not None:
             self._remember(kind, key, found)
         return key, found
