@@ -1,6 +1,7 @@
 """A person takes over the screen of a real CLI in a real browser, and hands it back."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,15 @@ pytestmark = [pytest.mark.timeout(300)]
 
 @pytest.fixture
 def reader(visible: Yard, chromium: Browser, tmp_path: Path) -> Iterator[Reader]:
+    with in_front_of(visible, chromium, tmp_path) as reader:
+        yield reader
+
+
+@contextmanager
+def in_front_of(yard: Yard, chromium: Browser, base: Path) -> Iterator[Reader]:
     """Somebody in front of the page of `ostler up`, which has the yard's HOME and folder."""
-    server = Server(tmp_path)
-    server.folder, server.environ = visible.folder, visible.env
+    server = Server(base)
+    server.folder, server.environ = yard.folder, yard.env
     try:
         server.start()
         reader = open_window(chromium, server)
