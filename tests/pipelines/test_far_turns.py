@@ -224,6 +224,23 @@ async def _both_work(farm: Farm) -> bool:
     return len([each for each in items if not each["machine"] and each["agent_session"]]) == 2
 
 
+async def test_a_machine_that_is_stopped_is_a_failure_at_once(farm: Farm) -> None:
+    flow = farm.flow(f"""
+        [nodes.far]
+        agent = "script"
+        on = "owl"
+        folder = "{farm.owl.folder}"
+        prompt = "[[say:begun]] [[never_end]]"
+        """)
+    process = farm.start("run", flow, "--json")
+    await farm.working(farm.owl)
+    await farm.owl.stop()
+    run, nodes = await farm.told(process)
+    assert (run["state"], nodes["far"]["state"], nodes["far"]["kind"]) == ("failed", "failed", "not_found")
+    assert nodes["far"]["error"].startswith("it is on machine owl, which is gone")
+    await farm.owl.start()
+
+
 async def test_a_machine_that_comes_back_goes_on(farm: Farm) -> None:
     there = farm.owl.folder
     flow = farm.flow(f"""
