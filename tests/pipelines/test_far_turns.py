@@ -262,6 +262,42 @@ async def test_a_machine_that_comes_back_goes_on(farm: Farm) -> None:
     assert outcomes == ["crashed", "done"]
 
 
+async def test_the_machine_that_takes_a_run_over_finds_the_turn_elsewhere_again(farm: Farm) -> None:
+    there = farm.owl.folder
+    text = f"""
+        takeover = true
+        [nodes.far]
+        agent = "script"
+        on = "owl"
+        folder = "{there}"
+        prompt = "[[say:begun]] [[wait_for:{there}/go]] [[say:over]]"
+        """
+    started = await farm.door.http.post("/api/runs", json={"folder": str(farm.door.folder), "text": text})
+    assert started.status_code == 202, started.text
+    session = await farm.working(farm.owl)
+    await farm.door.kill()
+    path = f"/api/runs/{started.json()['id']}"
+
+    async def is_taken_over() -> Any:
+        answer = await farm.crow.http.get(path)
+        row = answer.json() if answer.status_code == 200 else None
+        return row and row["machine"] != "door" and row["state"] == "running" and row
+
+    await until(is_taken_over)
+    (there / "go").touch()
+
+    async def over() -> Any:
+        row = (await farm.crow.http.get(path)).json()
+        return row["ended_at"] and row
+
+    ended = await until(over)
+    node = (await farm.crow.http.get(f"{path}/nodes/far")).json()
+    assert (ended["state"], node["text"], node["session"]) == ("done", "over", session["id"]), node
+    assert node["notices"] == []  # it was not done twice
+    assert len(await farm.turns(farm.owl, session["id"])) == 1
+    await farm.door.start()
+
+
 async def test_what_cannot_be_placed_is_said_before_anything_runs(farm: Farm) -> None:
     text = """
         [nodes.first]
