@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from playwright.async_api import Page, async_playwright
 
-from browser.conftest import FLAGS
+from browser.conftest import FLAGS, WITHOUT_WEBGL
 from browser.seat import FRONT, POLLING
 from needs import CHROMIUM, needs
 from networks import Networks, networks
@@ -317,7 +317,7 @@ async def browser(farm: Farm, folder: Path) -> AsyncIterator[Page]:
     program.write_text(f'#!/bin/sh\nexec ip netns exec {namespace} {CHROMIUM} "$@"\n')
     program.chmod(0o755)
     async with async_playwright() as playwright:
-        chromium = await playwright.chromium.launch(executable_path=program, args=list(FLAGS))
+        chromium = await playwright.chromium.launch(executable_path=program, args=[*FLAGS, WITHOUT_WEBGL])
         page = await chromium.new_page()
         page.set_default_timeout(PATIENCE * 1000)
         yield page

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from browser.conftest import PATIENCE, Reader, chromium
+from browser.conftest import PATIENCE, Reader, chromium, playwright
 from browser.test_pipelines import node
 from real.test_pipelines import FLOW, git
 from real.test_takeover import in_front_of
 from real.yard import Yard, setup_of
 from waiting import wait_until
 
-__all__ = ["chromium"]
+__all__ = ["chromium", "playwright"]
 pytestmark = [pytest.mark.timeout(600), pytest.mark.parametrize("agent", ["claude"])]
 expect.set_options(timeout=2 * PATIENCE)  # three CLIs start one after the other
 
