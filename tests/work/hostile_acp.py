@@ -108,12 +108,12 @@ def prompt(id: Any) -> None:
             receive()
             end(id)
         case "flood":
-            for number in range(100_000):
+            for number in range(40_000):
                 say(f"{number} ")
             end(id)
         case "tool-flood":
             body = [{"type": "content", "content": {"type": "text", "text": "o" * 200}}]
-            for number in range(20_000):
+            for number in range(5_000):
                 call = {
                     "toolCallId": f"c{number}",
                     "title": "t",
@@ -133,16 +133,16 @@ def prompt(id: Any) -> None:
             while True:
                 send(id="x", method="mine/please")
         case "asks-for-all":
-            for number in range(1500):
+            for number in range(150):
                 call = {"toolCallId": f"c{number}", "title": f"t{number}", "kind": "read"}
                 options = [{"optionId": "a", "name": "a", "kind": "allow_once"}]
                 params = {"sessionId": SESSION, "toolCall": call, "options": options}
                 send(id=number, method="session/request_permission", params=params)
-            for _ in range(500):
+            for _ in range(50):
                 receive()
             say("fine")
             end(id)
-            for _ in range(1000):
+            for _ in range(100):
                 receive()
         case "strange-updates":
             for update in (

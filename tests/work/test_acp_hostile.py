@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ostler.agents.acp import rpc
 from ostler.agents.acp.dialog import AcpDialog
 from ostler.errors import OstlerError
 from ostler.model import (
@@ -67,17 +68,18 @@ async def test_a_turn_is_none_the_worse(tmp_path: Path, name: str) -> None:
     assert tree.identity(pid) is None
 
 
-async def test_asks_that_nobody_could_answer(tmp_path: Path) -> None:
+async def test_asks_that_nobody_could_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some are refused at once; those that are open when the turn ends are cancelled, and the next turn can ask."""
+    monkeypatch.setattr(rpc, "MAX_OPEN", 100)
     yard = yard_of(tmp_path, "asks-for-all")
     async with yard.ostler() as o:
         live = await yard.session(o)
         for _ in range(2):
             envelope, events = await turn(o, live, "hello", "")
             assert (envelope.outcome, envelope.text) == ("done", "fine")
-            assert [type(e) for e in events].count(Asked) == 1000
+            assert [type(e) for e in events].count(Asked) == 100
             answers = [(e.option, e.by) for e in events if isinstance(e, Answered)]
-            assert answers == [("cancelled", "the agent")] * 1000
+            assert answers == [("cancelled", "the agent")] * 100
 
 
 async def test_bytes_that_are_no_text(tmp_path: Path) -> None:
@@ -175,7 +177,7 @@ async def test_an_agent_that_talks_and_never_listens(tmp_path: Path, monkeypatch
     assert envelope.error is not None and envelope.error.kind == "undelivered"
 
 
-async def test_a_hundred_thousand_updates_with_a_slow_reader(tmp_path: Path) -> None:
+async def test_tens_of_thousands_of_updates_with_a_slow_reader(tmp_path: Path) -> None:
     """What nobody has read yet lies in the store, not in memory; what we have not taken yet holds the agent back."""
     yard = yard_of(tmp_path, "flood")
     async with yard.ostler() as o:
@@ -186,17 +188,17 @@ async def test_a_hundred_thousand_updates_with_a_slow_reader(tmp_path: Path) -> 
             if isinstance(event, TextDelta):
                 said.append(event.text)
                 count += 1
-                if count % 5000 == 0:
+                if count % 2000 == 0:
                     await asyncio.sleep(0.05)
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         assert live.last is not None and live.last.ok
-        assert "".join(said).split() == [str(number) for number in range(100_000)]
-        assert grown < 150_000  # KB; without back-pressure or with events kept in memory it is several times that
+        assert "".join(said).split() == [str(number) for number in range(40_000)]
+        assert grown < 60_000  # KB; without back-pressure or with events kept in memory it is several times that
 
 
 async def test_many_tools_in_one_turn(tmp_path: Path) -> None:
     envelope, events = await one(yard_of(tmp_path, "tool-flood"))
-    assert len([e for e in events if isinstance(e, ToolEnded)]) == 20_000
+    assert len([e for e in events if isinstance(e, ToolEnded)]) == 5_000
     kept = Path(envelope.artifacts["events"]).read_bytes().splitlines()
     assert kept == [EVENT_ENCODER.encode(e) for e in events[:-1]]  # all but the end, which tells of them
 
