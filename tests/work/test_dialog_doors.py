@@ -69,7 +69,7 @@ async def refused(o: Ostler, session: str, **options: Any) -> Problem:
         (("cat",), "unsupported", "not an ACP agent: it says back what it is told", CHECK),
         (("sleep", "1000"), "timed_out", "did not open a dialog within 0.3 s", BY_HAND),
         (("sh", "-c", "echo Welcome; exec sleep 1000"), "timed_out", "did not open a dialog", BY_HAND),
-        (("yes", "no"), "timed_out", "did not open a dialog", BY_HAND),
+        (("sh", "-c", "while sleep 0.02; do yes no | head -50; done"), "timed_out", "did not open a dialog", BY_HAND),
         (answering(initialize=[{"result": {"protocolVersion": 2}}]), "unsupported", "version 2 of", UPDATE),
         (answering(initialize=[{"result": {}}]), "unsupported", "no version of ACP", UPDATE),
         (answering(initialize=[{"result": {"protocolVersion": "1"}}]), "unsupported", "version '1' of", UPDATE),
