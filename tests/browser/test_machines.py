@@ -68,6 +68,7 @@ def test_a_run_shows_its_machine_and_whether_it_answers(visit: Visit, pair: Pair
     wait_until(lambda: _agents_told(reader))
     body = {"folder": str(pair.owl.folder), "text": FAR}
     run = reader.call("POST", "/api/runs?machine=owl", body)["id"]
+    wait_until(lambda: reader.call("GET", f"/api/runs/{run}")["gates"] == 1)
     here = reader.call("POST", "/api/runs", {"folder": str(pair.hawk.folder), "text": FAR})["id"]
     page.goto(f"{pair.hawk.url}/#/p")
     row, own = (page.locator(f".run-row[data-run={id}]") for id in (run, here))
