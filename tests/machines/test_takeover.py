@@ -4,6 +4,7 @@ What is finished is done once, whichever machine did it. What was under way when
 elsewhere, if the pipeline lets it.
 """
 
+import asyncio
 import contextlib
 import json
 import os
@@ -188,6 +189,15 @@ def holder(database: str, run: str) -> tuple[str, int, str]:
         found = db.execute(query, (run,)).fetchone()
     assert found is not None
     return found
+
+
+async def test_the_first_runs_of_a_fresh_postgres_may_begin_at_once(pair: Pair) -> None:
+    """Whichever process comes first makes DBOS's tables, while the others wait for it."""
+    machines = (pair.hawk, pair.owl, pair.hawk)
+    echo = '[nodes.echo]\ncommand = ["echo", "oats"]'
+    runs = await asyncio.gather(*(machine.begin(echo) for machine in machines))
+    for machine, run in zip(machines, runs, strict=True):
+        await until(lambda machine=machine, run=run: machine.state_of(run) == "done")
 
 
 async def test_a_machine_is_killed_and_another_one_goes_on(pair: Pair, database: str) -> None:

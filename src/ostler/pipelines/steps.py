@@ -137,7 +137,10 @@ class PostgresSteps:
                     raise
 
     def launch(self, launch: Any) -> None:
-        """Tables are made by one process at a time: DBOS's own lock is given up after a while."""
+        """Tables are made by one process at a time: DBOS's own lock is given up after a while.
+
+        Nobody waits for the lock inside Postgres: an index that is made CONCURRENTLY would wait for those who wait.
+        """
         from dbos._migration import should_migrate  # not exported, but what DBOS itself asks first
 
         if not should_migrate(self._engine, SCHEMA, False):
@@ -145,7 +148,9 @@ class PostgresSteps:
             return
         with contextlib.closing(self._connect()) as db:
             db.autocommit = True
-            db.execute("SELECT pg_advisory_lock(%s)", (_MIGRATING,))
+            while db.execute("SELECT pg_try_advisory_lock(%s)", (_MIGRATING,)).fetchone() != (True,):
+                if self._closed.wait(_AGAIN):
+                    return
             launch()
 
     def forget(self) -> None:
