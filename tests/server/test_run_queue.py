@@ -9,7 +9,7 @@ from machines.test_placement import machine
 from ostler.machines.run_index import IndexedRun, RunWants
 from ostler.pipelines.model import NodeResult, NodeRow, RunRow
 from ostler.pipelines.parse import parse_pipeline
-from ostler.server.other_sessions import merged_runs
+from ostler.server.remote_sessions import merged_runs
 from ostler.server.run_queue import why_nobody
 from ostler.server.run_views import indexed_view
 

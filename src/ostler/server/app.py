@@ -12,8 +12,8 @@ from ostler.server.hooks import take_hook
 from ostler.server.live import Live
 from ostler.server.live_socket import live_sockets
 from ostler.server.metrics import Metrics
-from ostler.server.other_sessions import OtherSessions
 from ostler.server.pages import Pages
+from ostler.server.remote_sessions import RemoteSessions
 from ostler.server.responses import Receive, Scope, Send
 from ostler.server.routes_agents import AgentReports, agents
 from ostler.server.routes_asks import asks
@@ -96,9 +96,9 @@ def build(
         "routes": ROUTES,
     }
     front_door = FrontDoor(ostler, membership, provided["uploads"]) if membership is not None else None
-    elsewhere = OtherSessions(front_door) if front_door is not None else None
-    provided["watcher"].elsewhere = elsewhere
-    provided |= {"front_door": front_door, "elsewhere": elsewhere}
+    remote_sessions = RemoteSessions(front_door) if front_door is not None else None
+    provided["watcher"].remote_sessions = remote_sessions
+    provided |= {"front_door": front_door, "remote_sessions": remote_sessions}
     auth.membership = membership
     router = Router(ROUTES, provided)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ostler import clock
 from ostler.errors import OstlerError
 from ostler.server.live_index import LiveIndex
-from ostler.server.other_sessions import OtherSessions
+from ostler.server.remote_sessions import RemoteSessions
 from ostler.server.replies import EVERY, HEARTBEAT, journal_frame
 from ostler.store.watch import StoreWatch
 from ostler.supervise import Loop
@@ -70,7 +70,7 @@ class Live:
         self._commits: Commits | None = None
         self._pause = SHORTEST
         self._due = 0.0
-        self.elsewhere: OtherSessions | None = None  # the rows of other machines, which are told too
+        self.remote_sessions: RemoteSessions | None = None  # the rows of other machines, which are told too
 
     def check(self) -> None:
         """Raises what keeps this server from following the store: viewers would be told of no change."""
@@ -142,11 +142,11 @@ class Live:
     @contextlib.asynccontextmanager
     async def _reading_index(self, own: bool) -> AsyncIterator[LiveIndex]:
         """One index for all who read it. `own`: without the rows of other machines."""
-        shared = self._own if own or self.elsewhere is None else self._merged
+        shared = self._own if own or self.remote_sessions is None else self._merged
         if shared.index is None:
             shared.index = LiveIndex(self.watch)
-            if shared is self._merged and self.elsewhere is not None:
-                self.elsewhere.follow(shared.index)
+            if shared is self._merged and self.remote_sessions is not None:
+                self.remote_sessions.follow(shared.index)
         shared.readers += 1
         try:
             async with self._looked_at():
@@ -155,8 +155,8 @@ class Live:
             shared.readers -= 1
             if not shared.readers:
                 shared.index = None
-                if shared is self._merged and self.elsewhere is not None:
-                    await self.elsewhere.leave()
+                if shared is self._merged and self.remote_sessions is not None:
+                    await self.remote_sessions.leave()
 
     @contextlib.asynccontextmanager
     async def _looked_at(self) -> AsyncIterator[None]:

@@ -151,9 +151,9 @@ class Following:
             pass  # the one who hears knows it too
 
     async def _events(self, request: Follow) -> AsyncGenerator[bytes, None]:
-        elsewhere = self._watcher.elsewhere
-        if elsewhere is not None and not self._person.via:
-            far = await elsewhere.journal(request.session, request.after, self._person)
+        remote = self._watcher.remote_sessions
+        if remote is not None and not self._person.via:
+            far = await remote.journal(request.session, request.after, self._person)
             if far is not None:
                 return far
         return self._watcher.events(self._ostler.find(request.session).id, request.after)

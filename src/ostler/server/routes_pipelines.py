@@ -11,7 +11,7 @@ from ostler.machines.run_index import IndexedRun
 from ostler.pipelines.model import Approval, Mode, Pipeline, RunRow
 from ostler.server.auth import Person
 from ostler.server.live import Live
-from ostler.server.other_sessions import OtherSessions, merged_runs
+from ostler.server.remote_sessions import RemoteSessions, merged_runs
 from ostler.server.replies import Reply
 from ostler.server.request_body import RequestBody
 from ostler.server.routes_sessions import absolute
@@ -111,13 +111,13 @@ async def list_runs(
     watcher: Live,
     run_processes: RunProcesses,
     person: Person,
-    elsewhere: OtherSessions | None,
+    remote_sessions: RemoteSessions | None,
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100,
 ) -> RunList:
     views = run_views(watcher.watch, watcher.watch.newest_runs(limit))[::-1]
-    if elsewhere is not None and run_processes.queue is not None and not person.via:
+    if remote_sessions is not None and run_processes.queue is not None and not person.via:
         waiting = await run_processes.queue.waiting(limit)
-        views = merged_runs([*views, *await elsewhere.listed_runs(person, limit), *waiting])
+        views = merged_runs([*views, *await remote_sessions.listed_runs(person, limit), *waiting])
         views.sort(key=lambda view: view.created_at, reverse=True)
     return RunList(items=views[:limit])
 

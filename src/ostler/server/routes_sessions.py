@@ -10,7 +10,7 @@ from ostler.errors import OstlerError
 from ostler.model import SessionState, SystemMode, TransportName, TurnOptions
 from ostler.server.auth import Person
 from ostler.server.live import Live
-from ostler.server.other_sessions import OtherSessions
+from ostler.server.remote_sessions import RemoteSessions
 from ostler.server.replies import Reply
 from ostler.server.request_body import RequestBody
 from ostler.server.routing import Routes
@@ -91,7 +91,7 @@ class SessionList(Struct, frozen=True, kw_only=True):
 async def list_sessions(
     watcher: Live,
     person: Person,
-    elsewhere: OtherSessions | None,
+    remote_sessions: RemoteSessions | None,
     query: Query = "",
     state: SessionState | None = None,
     limit: Annotated[int, Meta(ge=1, le=MANY)] = 500,
@@ -99,8 +99,8 @@ async def list_sessions(
     rows = watcher.watch.newest_sessions(-1 if query or state else limit)
     found = [row for row in rows if state in (None, row.state) and mentions(row, query)]
     views = session_views(watcher.watch, found[:limit])
-    if elsewhere is not None and not person.via:
-        far = await elsewhere.listed(person)
+    if remote_sessions is not None and not person.via:
+        far = await remote_sessions.listed(person)
         views += [view for view in far if state in (None, view.state) and mentions(view, query)]
         views.sort(key=lambda view: view.used_at, reverse=True)
     return SessionList(items=views[:limit])

@@ -43,7 +43,7 @@ class FarRuns(Struct):
     items: list[RunView]
 
 
-class OtherSessions:
+class RemoteSessions:
     def __init__(self, front_door: FrontDoor) -> None:
         self._door, self._membership = front_door, front_door.membership
         self._last: dict[str, dict[str, SessionView]] = {}  # machine → what it last told
