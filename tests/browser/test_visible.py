@@ -146,7 +146,9 @@ def test_a_pane_of_tmux_is_shown_and_typed_into(visit: Callable[..., Reader]) ->
         shown.page.get_by_role("button", name="Take over").click()
         shown.seat.wait_lease("you")
         shown.seat.focus()
-        shown.seat.type("by hand [[say:Mine.]]", key_by_key=True)
+        shown.page.keyboard.type("by hand [[say:Mine.]]")
+        shown.seat.wait("❯ by hand [[say:Mine.]]")  # an Enter that came with the words would be a line of a paste
+        shown.page.keyboard.press("Enter")
         shown.seat.wait("● Mine.")
         assert "● Mine." in tmux(reader.server.state, "capture-pane", "-p", "-t", "ostler:").stdout
         shown.page.get_by_role("button", name="Hand back").click()

@@ -28,7 +28,7 @@ def test_a_turn_from_launch_to_end(shell: Shell, by: str) -> None:
     assert [line for line in lines if not LINE.fullmatch(line)] == []
     said = "\n".join(line.split(": ", 1)[1] for line in lines)
     assert re.search(rf"^turn (\S+): claude, served by script, in {shell.folder}, access write, by pipe$", said, re.M)
-    assert re.search(r"^turn \S+: launching \S*python\S* -P -m ostler\.testing\.agent --access=write ", said, re.M)
+    assert re.search(r"^turn \S+: launching \S*python\S* -IS \S+/testing/agent\.py --access=write ", said, re.M)
     assert re.search(r"^turn \S+: limits first_record 90, ", said, re.M)
     assert re.search(rf"^started \S*python\S* \(pid \d+\) in {shell.folder}$", said, re.M)
     assert re.search(r"^turn \S+: the first record came after [\d.]+ s$", said, re.M)

@@ -46,7 +46,9 @@ async def test_every_change_of_a_row_is_told_once(store: Store, watch: StoreWatc
 
 async def test_a_change_of_a_node_is_one_of_its_run(store: Store, watch: StoreWatch) -> None:
     for id, state in (("r1", "running"), ("r2", "done")):
-        await store.change_documents(partial(runs.save_run, id=id, created_at=1.0, state=state, body=id.encode()))
+        await store.change_documents(
+            partial(runs.save_run, id=id, created_at=1.0, state=state, body=id.encode(), nodes=())
+        )
     begun = watch.touched(0)
     assert begun.runs == {"r1", "r2"}
     await store.change_documents(lambda db: runs.change_node(db, "r1", "plan", lambda body: b"begun"))
