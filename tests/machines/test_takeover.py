@@ -83,6 +83,31 @@ class ServedMachine:
         assert answer.status_code in (200, 202), answer.text
         return answer.json()
 
+    @contextlib.asynccontextmanager
+    async def live_runs(self) -> AsyncIterator[dict[str, dict[str, Any]]]:
+        """The runs as the live view of this machine has them, for as long as it is followed."""
+        shown: dict[str, dict[str, Any]] = {}
+
+        async def follow() -> None:
+            assert self.http is not None
+            async with self.http.stream("GET", "/api/live", headers={"Accept": "text/event-stream"}) as answer:
+                kind = ""
+                async for line in answer.aiter_lines():
+                    if line.startswith("event: "):
+                        kind = line.removeprefix("event: ")
+                    elif kind == "run" and line.startswith("data: "):
+                        row = json.loads(line.removeprefix("data: "))
+                        shown[row["id"]] = row
+                    elif kind == "gone" and line.startswith("data: "):
+                        shown.pop(json.loads(line.removeprefix("data: "))["id"], None)
+
+        following = asyncio.create_task(follow())
+        try:
+            yield shown
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
     async def begin(self, text: str) -> str:
         return str((await self.post("/api/runs", {"folder": str(self.folder), "text": text}))["id"])
 
@@ -355,7 +380,12 @@ async def test_a_run_waits_until_a_machine_fits_and_the_reason_is_told(
     assert ostler("run", "flow.toml", "--takeover").returncode == 2
 
     gone = json.loads(ostler("run", "flow.toml", "--on", "fast", "--json").stdout)["id"]
-    assert (await pair.owl.post(f"/api/runs/{gone}/cancel"))["state"] == "cancelled"
+    async with pair.owl.live_runs() as shown:  # what the page follows
+        await until(lambda: shown.get(gone, {}).get("state") == "waiting")
+        assert (shown[view["id"]]["state"], shown[view["id"]]["error"]) == ("waiting", why)
+        assert (await pair.owl.post(f"/api/runs/{gone}/cancel"))["state"] == "cancelled"
+        await until(lambda: gone not in shown)
+        assert shown[view["id"]]["state"] == "waiting"
 
     wren = ServedMachine(tmp_path, "wren", database, labels="gpu,big,red")
     (wren.folder / "go").touch()

@@ -12,13 +12,14 @@ from ostler.errors import OstlerError
 from ostler.machines.membership import SeenMachine
 from ostler.machines.model import SessionEntry
 from ostler.machines.run_index import RunIndex
+from ostler.machines.states import BEAT
 from ostler.model import TerminalRow
 from ostler.server.addressing import target_of
 from ostler.server.auth import Person
 from ostler.server.front_door import FrontDoor, check_answers, unreachable
 from ostler.server.live_index import RUNS, LiveIndex, Removed, RowKind
 from ostler.server.machine_client import NETWORK_ERRORS
-from ostler.server.run_queue import why_nobody
+from ostler.server.run_queue import waiting_view, why_nobody
 from ostler.server.run_views import RunView, indexed_view
 from ostler.server.views import SessionView
 from ostler.supervise import Loop
@@ -51,6 +52,8 @@ class RemoteSessions:
         self._runs: dict[str, dict[str, RunView]] = {}  # the same of runs
         self._following: dict[str, Loop] = {}
         self._looking = Loop("following other machines", self._look)
+        self._waiting: dict[str, RunView] = {}  # runs that no machine has yet, as they were told
+        self._queue = Loop("looking at runs that wait for a machine", self._look_at_queue)
         self._index: LiveIndex | None = None
 
     # -- listed
@@ -151,13 +154,15 @@ class RemoteSessions:
 
     def follow(self, index: LiveIndex) -> None:
         """Tells this index the rows of all other machines, from now on."""
-        self._index = index
+        self._index, self._waiting = index, {}
         self._looking.start()
+        self._queue.start()
 
     async def leave(self) -> None:
         self._index = None
         following, self._following = self._following, {}  # at once: somebody may follow again while these end
         await self._looking.stop()
+        await self._queue.stop()
         for loop in following.values():
             await loop.stop()
 
@@ -172,6 +177,27 @@ class RemoteSessions:
             self._following[id] = Loop(name, partial(self._follow_once, id), longest=_AGAIN)
             self._following[id].start()
         await self._membership.changed()
+
+    async def _look_at_queue(self) -> None:
+        """Nobody tells of runs that wait: they belong to no machine. Once one has such a run, that one tells of it."""
+        try:
+            runs = await RunIndex(self._membership.directory).runs_of(None, RUNS)
+        except OstlerError as error:
+            _log.debug("runs that wait: %s", error)
+        else:
+            self._tell_waiting({run.id: waiting_view(run, self._membership.machines) for run in runs})
+        await asyncio.sleep(BEAT)
+
+    def _tell_waiting(self, now: dict[str, RunView]) -> None:
+        before, self._waiting = self._waiting, now
+        if self._index is None:
+            return
+        for id, view in now.items():
+            if before.get(id) != view:
+                self._index.put_foreign("run", id, _encode(view))
+        for id in before.keys() - now.keys():
+            if not any(id in runs for runs in self._runs.values()):
+                self._index.remove_foreign("run", id)
 
     async def _follow_once(self, id: str) -> None:
         """As long as the machine answers; when it does not, its rows say so."""

@@ -132,8 +132,7 @@ class RunQueue:
         return [self.waiting_view(run) for run in found]
 
     def waiting_view(self, run: IndexedRun) -> RunView:
-        why = why_nobody(run, self.membership.machines, ())
-        return structs.replace(indexed_view(run, ()), state="waiting", error=why)
+        return waiting_view(run, self.membership.machines)
 
     async def find_waiting(self, id: str) -> IndexedRun | None:
         """A run that no machine has yet."""
@@ -236,6 +235,11 @@ class RunQueue:
             return
         await self._runs.add(row, nodes)
         await self._start(row)
+
+
+def waiting_view(run: IndexedRun, machines: Iterable[SeenMachine]) -> RunView:
+    """A run that no machine has yet, with the reason."""
+    return structs.replace(indexed_view(run, ()), state="waiting", error=why_nobody(run, machines, ()))
 
 
 def why_nobody(run: IndexedRun, machines: Iterable[SeenMachine], nodes: Iterable[bytes]) -> str:
