@@ -55,6 +55,7 @@ class SharedShell:
             return seat
         seat.focus()
         reader.page.keyboard.press("Control+c")
+        wait_until(lambda: seat.text().endswith("$"))  # what is typed before may go to the program that ends
         seat.type("stty sane; printf '\\ec'")
         wait_until(lambda: seat.text() == "$")
         return seat

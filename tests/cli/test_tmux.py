@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli.in_pty import InPty
+from ostler.process import tree
 from waiting import wait_until
 from work.conftest import stable
 from work.panes.own_tmux import own_tmux, panes, tmux
@@ -110,6 +111,8 @@ def test_prune_finds_what_is_left(stable: Stable) -> None:
     (folder / "gone").mkdir(mode=0o700)  # of a session that nobody knows
     ran(stable, "prune")
     assert [path.name for path in folder.iterdir()] == [session["id"]]
+    server = int(tmux(stable.state, "display-message", "-p", "#{pid}").stdout)
     tmux(stable.state, "kill-server")
-    wait_until(lambda: panes(stable.state) == [])
-    assert ran(stable, "run", "--session", "bay", "again", "--transport", "tmux", OSTLER_TMUX_SHOWS="output")[0] == 0
+    wait_until(lambda: tree.identity(server) is None)
+    code, *said = ran(stable, "run", "--session", "bay", "again", "--transport", "tmux", OSTLER_TMUX_SHOWS="output")
+    assert code == 0, said

@@ -196,6 +196,6 @@ async def test_a_websocket() -> None:
 def test_every_handler_is_given_what_it_asks_for() -> None:
     """The names of what `build` provides; a handler that asks for anything else would fail at its first request."""
     known = {"ostler", "auth", "metrics", "about", "uploads", "watcher", "reports", "terminal_commands", "routes"}
-    known |= {"run_processes", "membership", "elsewhere"}
+    known |= {"run_processes", "membership", "remote_sessions"}
     asked = {name for route in ROUTES for name in route.provided}
     assert asked == known | {"person", "request", "socket"}
