@@ -95,6 +95,16 @@ def seated(reader: Reader) -> Seat:
     return seat
 
 
+def carried_by(seat: Seat, carry: Callable[[WebSocketRoute], None]) -> None:
+    """From now on the frames of its terminal go through the test."""
+    seat.page.route_web_socket(re.compile(r"/api/terminals/.*/ws"), carry)
+    id = seat.id
+    seat.page.reload()
+    seat.wait("$", id)
+    seat.wait_lease("you")
+    seat.focus()
+
+
 @pytest.fixture(scope="module")
 def webgl_window(webgl_chromium: Browser, server: Server) -> Iterator[EverydayWindow]:
     """The other tests have a browser without WebGL, as some people do."""
@@ -294,12 +304,7 @@ def test_a_cut_connection_goes_on_without_a_gap(visit: Visit) -> None:
 
         server.on_message(pass_on)
 
-    seat.page.route_web_socket(re.compile(r"/api/terminals/.*/ws"), carry)
-    id = seat.id
-    seat.page.reload()
-    seat.wait("$", id)
-    seat.wait_lease("you")
-    seat.focus()
+    carried_by(seat, carry)
     seat.run("for i in $(seq 3000); do echo line-$i-; done; echo all-$((6 + 1))", "all-7")
     assert len(sockets) >= 3
     assert all("offset=" in socket.url for socket in sockets[1:])
@@ -329,12 +334,7 @@ def test_a_frame_that_is_missing_is_noticed_and_the_screen_is_whole_again(visit:
         server.on_message(pass_on)
         socket.on_message(say)
 
-    seat.page.route_web_socket(re.compile(r"/api/terminals/.*/ws"), carry)
-    id = seat.id
-    seat.page.reload()
-    seat.wait("$", id)
-    seat.wait_lease("you")
-    seat.focus()
+    carried_by(seat, carry)
     seat.run("echo lost-$((7 + 1)); sleep 0.3; echo found-$((8 + 1))", "found-9")
     assert any('"refresh"' in frame for frame in said)
     assert "lost-8\nfound-9" in seat.text()

@@ -47,6 +47,17 @@ class Farm:
         (self.door.folder / "flow.toml").write_text(text)
         return "flow.toml"
 
+    def waiting_flow(self) -> str:
+        """One node on owl, whose agent waits there for a file `go`."""
+        there = self.owl.folder
+        return self.flow(f"""
+            [nodes.far]
+            agent = "script"
+            on = "owl"
+            folder = "{there}"
+            prompt = '[[say:begun]] [[wait_for:{there}/go]] [[say:over]]'
+            """)
+
     async def working(self, served: Served) -> dict[str, Any]:
         """The one session there, once its agent is at work."""
 
@@ -133,13 +144,7 @@ async def test_what_a_node_did_elsewhere_comes_back(farm: Farm) -> None:
 
 async def test_a_run_that_was_killed_finds_the_same_turn_again(farm: Farm) -> None:
     there = farm.owl.folder
-    flow = farm.flow(f"""
-        [nodes.far]
-        agent = "script"
-        on = "owl"
-        folder = "{there}"
-        prompt = '[[say:begun]] [[wait_for:{there}/go]] [[say:over]]'
-        """)
+    flow = farm.waiting_flow()
     process = farm.start("run", flow, "--json")
     session = await farm.working(farm.owl)
     process.kill()
@@ -243,13 +248,7 @@ async def test_a_machine_that_is_stopped_is_a_failure_at_once(farm: Farm) -> Non
 
 async def test_a_machine_that_comes_back_goes_on(farm: Farm) -> None:
     there = farm.owl.folder
-    flow = farm.flow(f"""
-        [nodes.far]
-        agent = "script"
-        on = "owl"
-        folder = "{there}"
-        prompt = '[[say:begun]] [[wait_for:{there}/go]] [[say:over]]'
-        """)
+    flow = farm.waiting_flow()
     process = farm.start("run", flow, "--json")
     session = await farm.working(farm.owl)
     await farm.owl.kill()
