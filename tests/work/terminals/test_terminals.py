@@ -360,3 +360,38 @@ async def test_secrets_reach_neither_viewers_nor_files(stable: Stable) -> None:
         assert await o.terminals.text(row.id) == "*" * len(secret) + "\n"
         assert secret not in "".join(o.store.terminal(row.id).argv)
     assert not [path for path in stable.state.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
+
+
+async def frames_from_the_beginning(o: Ostler, id: str) -> list[Any]:
+    viewing = await o.terminals.view(id, ANNA, offset=0)
+    return [read_terminal_message(frame) async for frame in viewing.frames()]
+
+
+async def test_who_comes_after_the_end_still_gets_the_output_from_its_beginning(
+    ostler: Ostler, session: Session
+) -> None:
+    """`exec --tty` is late for a command that ends at once: that must not change what it prints."""
+    red = await ostler.terminals.open(session.id, ["printf", "\\033[31mred\\033[0m\\n"])
+    await red.wait()
+    await until(lambda: ostler.terminals.live(red.row.id) is None)
+    hello, written, gone = await frames_from_the_beginning(ostler, red.row.id)
+    assert (hello.resumed, written) == (True, (0, b"\x1b[31mred\x1b[0m\r\n"))
+    assert gone == Gone(exit=Exit(code=0), offset=14)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["printf '\\377'", "true", "head -c 300000 /dev/zero | tr '\\0' x"],
+    ids=["no characters", "another size", "too much"],
+)
+async def test_output_that_is_not_known_byte_by_byte_is_shown_as_a_screen(
+    ostler: Ostler, session: Session, command: str
+) -> None:
+    made = await ostler.terminals.open(session.id, ["sh", "-c", f"read go; {command}"])
+    if command == "true":
+        await made.input(ANNA, ResizeTerminal(cols=71, rows=20))
+    await made.input(ANNA, Type(text="go\r"), take=True)
+    await made.wait()
+    await until(lambda: ostler.terminals.live(made.row.id) is None)
+    hello, screen, _ = await frames_from_the_beginning(ostler, made.row.id)
+    assert not hello.resumed and isinstance(screen, SnapshotMessage)

@@ -21,9 +21,10 @@ from ostler.terminal.viewer_protocol import (
     ScreenRows,
     SnapshotMessage,
     encode_message,
+    output,
 )
-from ostler.terminal.viewer_snapshot import viewer_snapshot
-from ostler.work.terminals.files import kept_screen, recorded_snapshot, recorded_text
+from ostler.terminal.viewer_snapshot import LIMIT, viewer_snapshot
+from ostler.work.terminals.files import kept_screen, recorded_output, recorded_snapshot, recorded_text
 from ostler.work.terminals.terminal import watch_rows
 
 
@@ -45,7 +46,10 @@ class EndedTerminal:
     async def view(
         self, author: Author, rights: Rights = "view", offset: int | None = None, format: Format = "bytes"
     ) -> "EndedViewing":
-        return EndedViewing(self.row, author, rights, await self.snapshot(history=True), offset, format)
+        last, written = await self.snapshot(history=True), None
+        if format == "bytes" and offset == 0 and last.offset <= LIMIT:
+            written = await recorded_output(self.row, last.offset)
+        return EndedViewing(self.row, author, rights, last, offset, format, written)
 
     def rows(self) -> AsyncGenerator[ScreenRows | Gone, None]:
         return watch_rows(self)
@@ -67,7 +71,10 @@ class EndedTerminal:
 
 
 class EndedViewing:
-    """The last screen with its scrollback, then `exit`; a viewer that has seen all of it gets `exit` alone."""
+    """The last screen with its scrollback, then `exit`; a viewer that has seen all of it gets `exit` alone.
+
+    One that asks for the output from its beginning gets that, if it is all known and not too much: `written`.
+    """
 
     def __init__(
         self,
@@ -77,11 +84,16 @@ class EndedViewing:
         last: Snapshot,
         offset: int | None,
         format: Format = "bytes",
+        written: bytes | None = None,
     ) -> None:
-        resumed = format == "bytes" and offset is not None and offset == last.offset
+        seen_all = format == "bytes" and offset is not None and offset == last.offset
+        resumed = seen_all or written is not None
         hello = Hello(terminal=row, viewer=author.id, rights=rights, resumed=resumed, format=format)
+        shown: list[Frame] = [] if resumed else [last_screen(last, format)]
+        if written:
+            shown = [output(0, written)]
         gone = Gone(exit=row.exit, offset=last.offset)
-        self._frames = [encode_message(hello), *([] if resumed else [last_screen(last, format)]), encode_message(gone)]
+        self._frames: list[Frame] = [encode_message(hello), *shown, encode_message(gone)]
 
     async def frames(self) -> AsyncIterator[Frame]:
         while self._frames:

@@ -121,6 +121,27 @@ def empty(cols: int = 80, rows: int = 24) -> Snapshot:
     )
 
 
+# -- the output -------------------------------------------------------------------------------------
+
+
+async def recorded_output(row: TerminalRow, size: int) -> bytes | None:
+    """All that the program wrote, if that is `size` bytes and its terminal never had another size; else None."""
+    return await asyncio.to_thread(_recorded_output, row, size) if row.recording else None
+
+
+def _recorded_output(row: TerminalRow, size: int) -> bytes | None:
+    output = bytearray()
+    with contextlib.suppress(OstlerError):  # a recording that is gone or cut: it is too short, then
+        for event in read_cast(row.recording).events():
+            if event.size:
+                return None
+            if event.kind == "o":
+                output += event.data.encode()
+            if len(output) > size:  # what is no character takes more in a recording
+                return None
+    return bytes(output) if len(output) == size else None
+
+
 # -- the text ---------------------------------------------------------------------------------------
 
 
