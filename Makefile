@@ -12,18 +12,23 @@ PAGE_SOURCES := $(shell find web \( -name node_modules -o -path web/test \) -pru
 PYTEST = $(BIN)/python -m pytest -q --durations=15
 # More than there are cores: many tests wait for a process, a screen or a page.
 WORKERS ?= $(shell echo $$(($$(nproc) * 2)))
+SIDE_BY_SIDE = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # What compiled modules are kept for: without them each start of an interpreter, and each worker, compiles everything.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test quick test-real test-core test-versions check check-python check-web compiled page wheel pictures tables bindings deps bench clean lock
+.PHONY: run test quick test-machines test-real test-core test-versions check check-python check-web compiled page wheel pictures tables bindings deps bench clean lock
 
 run: $(VENV)/.ready $(PAGE)
 	@$(BIN)/python examples/serve.py
 
 test: deps $(VENV)/.ready $(PAGE)
 	@$(MAKE) --no-print-directory -j2 --output-sync=target check compiled
-	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder --ignore tests/real tests
+	$(PYTEST) $(SIDE_BY_SIDE) -m "not postgres" --ignore tests/real tests
+
+# Machines that have joined each other: they share a Postgres, are killed, stopped and cut off, and wait for each other.
+test-machines: deps $(VENV)/.ready $(PAGE)
+	$(PYTEST) $(SIDE_BY_SIDE) -m postgres --ignore tests/real tests
 
 # What is pure, while you work: no process, server or browser is started.
 quick: $(VENV)/.ready

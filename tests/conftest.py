@@ -29,6 +29,7 @@ settings.load_profile("explore" if os.environ.get("OSTLER_TEST_EXPLORE") else "s
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(name): is skipped where the machine lacks that; see needs.py")
+    config.addinivalue_line("markers", "postgres: machines that have joined each other; `make test-machines`")
     # Started in the background of a shell, everything would ignore Ctrl-C, and hand that on to its children.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -48,6 +49,7 @@ def pytest_collection() -> Iterator[None]:
 COMPUTING = {"agents", "model", "render", "settings", "store"}  # folders whose tests hardly wait for anything
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses by what is marked here
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that wait come first, those of each folder spread out; so workers neither all compute nor all wait.
 
@@ -62,6 +64,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for number, path in enumerate(files)
     }
     items.sort(key=lambda item: place[item.path])
+    for item in items:
+        needed = {name for mark in item.iter_markers("needs") for name in mark.args}
+        if "postgres" in (needed | set(getattr(item, "fixturenames", ()))):
+            item.add_marker("postgres")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

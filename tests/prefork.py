@@ -32,6 +32,14 @@ def start_ostler(args: Sequence[str], **options: Any) -> "subprocess.Popen[Any]"
     return _popen(options)([sys.executable, "-m", "ostler", *args], **options)
 
 
+def run_ostler(args: Sequence[str], **options: Any) -> "subprocess.CompletedProcess[str]":
+    """`subprocess.run(["ostler", *args], capture_output=True, text=True, …)`, forked likewise."""
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with start_ostler(args, **pipes, text=True, **options) as process:
+        out, err = process.communicate()
+    return subprocess.CompletedProcess(args, process.returncode, out, err)
+
+
 def start_python(code: str, *args: str, **options: Any) -> "subprocess.Popen[Any]":
     """`subprocess.Popen(["python", "-c", code, *args], …)` for code that imports ostler, forked likewise."""
     return _popen(options)([sys.executable, "-c", code, *args], **options)

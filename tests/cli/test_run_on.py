@@ -2,7 +2,6 @@
 
 import asyncio
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -12,6 +11,7 @@ import msgspec
 import pytest
 
 from machines.conftest import database, postgres  # noqa: F401
+from prefork import run_ostler
 from server.served import Served, serving
 from waiting import until
 
@@ -24,9 +24,7 @@ class Pair(NamedTuple):
 
     async def run(self, *args: str) -> subprocess.CompletedProcess[str]:
         """`ostler run …` at the door's command line."""
-        argv = [sys.executable, "-m", "ostler", "run", *args]
-        settings = {"cwd": self.door.folder, "env": self.door.env, "stdin": subprocess.DEVNULL}
-        return await asyncio.to_thread(subprocess.run, argv, capture_output=True, text=True, check=False, **settings)
+        return await asyncio.to_thread(run_ostler, ["run", *args], cwd=self.door.folder, env=self.door.env)
 
     async def knows_agents(self) -> bool:
         """Each machine looks at its agents in its own time."""

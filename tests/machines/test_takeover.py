@@ -25,6 +25,7 @@ from ostler.machines.run_index import RunIndex
 from ostler.server.auth import Authenticator
 from ostler.server.lock import who_serves
 from postgres import Postgres
+from prefork import run_ostler, start_ostler
 from waiting import PATIENCE, ends, until
 
 pytestmark = [pytest.mark.asyncio, needs("postgres"), pytest.mark.timeout(300)]
@@ -51,11 +52,11 @@ class ServedMachine:
         self.http: httpx.AsyncClient | None = None
 
     async def start(self) -> None:
-        argv = [sys.executable, "-m", "ostler", "up", "--as", self.name]
+        argv = ["up", "--as", self.name]
         argv += ["--labels", self._labels] if self._labels else []
         with open(self.base / "log", "ab") as log:
             env = {**self.env, "OSTLER_JOIN": self._join}
-            self.process = subprocess.Popen(argv, cwd=self.folder, env=env, stdout=log, stderr=log)
+            self.process = start_ostler(argv, cwd=self.folder, env=env, stdout=log, stderr=log)
         await until(self._answers)
 
     async def _answers(self) -> bool:
@@ -114,8 +115,7 @@ class ServedMachine:
 
     def stored(self, run: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """The run and its nodes as this machine's own store has them."""
-        argv = [sys.executable, "-m", "ostler", "pipeline", "show", run, "--json"]
-        shown = subprocess.run(argv, cwd=self.folder, env=self.env, capture_output=True, check=False)
+        shown = run_ostler(["pipeline", "show", run, "--json"], cwd=self.folder, env=self.env)
         told = json.loads(shown.stdout) if shown.returncode == 0 else {"run": {}, "nodes": []}
         return told["run"], {row["node"]: row for row in told["nodes"]}
 
@@ -365,10 +365,7 @@ async def test_a_run_waits_until_a_machine_fits_and_the_reason_is_told(
     (pair.hawk.folder / "go").touch()
 
     def ostler(*args: str) -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, "-m", "ostler", "pipeline", *args]
-        return subprocess.run(
-            argv, cwd=pair.hawk.folder, env=pair.hawk.env, capture_output=True, text=True, check=False
-        )
+        return run_ostler(["pipeline", *args], cwd=pair.hawk.folder, env=pair.hawk.env)
 
     begun = ostler("run", "flow.toml", "--on", "gpu,big", "--takeover", "--json")
     assert begun.returncode == 0, begun.stderr

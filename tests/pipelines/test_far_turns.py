@@ -3,7 +3,6 @@
 import asyncio
 import json
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from machines.conftest import database, postgres  # noqa: F401
 from ostler.pipelines.runs import Runs
 from ostler.store import Store
+from prefork import start_ostler
 from server.served import Served, serving
 from waiting import until
 
@@ -27,9 +27,8 @@ class Farm:
         self.door, self.owl, self.crow = door, owl, crow
 
     def start(self, *args: str) -> "subprocess.Popen[bytes]":
-        argv = [sys.executable, "-m", "ostler", "pipeline", *args]
         pipe: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(argv, cwd=self.door.folder, env=self.door.env, **pipe)
+        return start_ostler(["pipeline", *args], cwd=self.door.folder, env=self.door.env, **pipe)
 
     async def told(self, process: "subprocess.Popen[bytes]") -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """The run at its end, and the results of its nodes."""

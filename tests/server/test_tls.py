@@ -4,7 +4,6 @@ import asyncio
 import json
 import ssl
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from machines.conftest import database, postgres  # noqa: F401
 from ostler.errors import OstlerError
 from ostler.server.machine_client import MachineClient, no_body
 from ostler.server.tls import TlsFiles, fingerprint_of, server_tls
+from prefork import run_ostler
 from server.served import Served
 from server.watching import watching
 from waiting import until
@@ -39,9 +39,7 @@ class Secure(Served):
         return f"https://127.0.0.1:{self.port}"
 
     async def cli(self, *args: str) -> "subprocess.CompletedProcess[str]":
-        argv = [sys.executable, "-m", "ostler", *args]
-        more: dict[str, Any] = {"cwd": self.folder, "env": self.env, "stdin": subprocess.DEVNULL}
-        return await asyncio.to_thread(subprocess.run, argv, capture_output=True, text=True, check=False, **more)
+        return await asyncio.to_thread(run_ostler, args, cwd=self.folder, env=self.env)
 
 
 @asynccontextmanager
