@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ostler.terminal.emulator import Emulator
-from waiting import PATIENCE
+from waiting import PATIENCE, ends, wait_until
 
 COLS, ROWS = 100, 24
 READY = "❯ Type your message"
@@ -170,15 +170,17 @@ def test_a_dialog_is_answered_by_keys(start: Callable[..., Terminal]) -> None:
 
 
 def test_an_interrupt_ends_the_turn_and_fires_no_hook(start: Callable[..., Terminal], tmp_path: Path) -> None:
-    tui = start({"run": "sleep 600"}, flags=("--access=full", hooked(tmp_path, "Stop", "UserPromptSubmit")))
+    wait = f"sleep 600 & echo $! > {tmp_path}/pid; wait"
+    tui = start({"run": wait}, flags=("--access=full", hooked(tmp_path, "Stop", "UserPromptSubmit")))
     tui.shows(READY)
     tui.send("go")
-    tui.shows("⏺ shell(sleep 600)")
+    pid = wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
     tui.type(b"\x1b")
     tui.shows("■ Interrupted")
     tui.until(lambda: tui.states[-1:] == ["idle"])
     assert [event["hook_event_name"] for event in told(tmp_path)] == ["UserPromptSubmit"]
     assert tui.transcript()[-1] == {"interrupted": "yes"}
+    assert ends(pid)
 
 
 def test_hooks_come_in_order_and_one_can_deny_a_tool(start: Callable[..., Terminal], tmp_path: Path) -> None:

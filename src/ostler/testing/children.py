@@ -47,7 +47,9 @@ def run(argv: list[str]) -> tuple[int, str]:
     try:
         _starting = True
         try:
-            child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            child = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, process_group=0
+            )
         except OSError as error:
             output = f"{argv[0]}: {error.strerror}".encode()
         _starting = False
@@ -64,10 +66,15 @@ def run(argv: list[str]) -> tuple[int, str]:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
+    """With its whole group: a shell does not hand a signal on to what it runs."""
+    import os
+    import signal
     import subprocess
 
-    child.terminate()
+    if child.poll() is not None:
+        return
+    os.killpg(child.pid, signal.SIGTERM)
     try:
         child.wait(0.5)
     except subprocess.TimeoutExpired:
-        child.kill()
+        os.killpg(child.pid, signal.SIGKILL)
