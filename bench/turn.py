@@ -1,8 +1,9 @@
 """What ostler adds to a turn, beside the bare CLI in the same run.
 
 Three figures: the scripted agent run bare, the same turn inside a running ostler, and by `ostler run`, in alternation.
-CPU is that of all processes that were started, which varies less on a busy machine. BESIDE may name the interpreter of
-another ostler, whose `ostler run` is measured in the same rounds.
+Each by the clock, which is what a user waits, and by the CPU of all processes that were started, which varies less on
+a busy machine; each also as what it is over the bare agent. BESIDE may name the interpreter of another ostler, whose
+`ostler run` is measured in the same rounds.
 With OSTLER_TEST_CLIS (see `make test-real`) the same for the real claude, against the scripted model.
 """
 
@@ -49,7 +50,7 @@ def bare(env: dict[str, str], folder: Path) -> None:
 
 
 def by_command(env: dict[str, str], folder: Path, python: str = sys.executable) -> None:
-    command = [python, "-m", "ostler", "run", "script", PROMPT, "--json"]
+    command = [str(Path(python).with_name("ostler")), "run", "script", PROMPT, "--json"]  # as a user types it
     subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True, stdin=subprocess.DEVNULL)
 
 
@@ -97,14 +98,14 @@ async def scripted() -> None:
 
 
 def show(title: str, rows: dict[str, list[Took]]) -> None:
-    bare = [ms for ms, _ in rows["bare"]]
-    heads = ("ms", "over bare", "best", "over bare", "CPU", "best")
-    print(f"{title:32}", *(f"{head:>10}" for head in heads))
+    heads = ("over bare", "best", "over bare")
+    print(f"{title:32}", *(f"{head:>9}" for head in ("clock, ms", *heads, "CPU, ms", *heads)))
     for label, values in rows.items():
-        taken, cpu = [ms for ms, _ in values], [ms for _, ms in values]
-        middle, best = statistics.median(taken), min(taken)
-        figures = (middle, middle - statistics.median(bare), best, best - min(bare), statistics.median(cpu), min(cpu))
-        print(f"{label:32}", *(f"{figure:10.1f}" for figure in figures))
+        figures: list[float | None] = []
+        for taken, bare in zip(zip(*values, strict=True), zip(*rows["bare"], strict=True), strict=True):
+            for part in (statistics.median, min):
+                figures += [part(taken), part(taken) - part(bare)] if any(taken) else [None, None]
+        print(f"{label:32}", *(f"{'–':>9}" if figure is None else f"{figure:9.1f}" for figure in figures))
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
 
 
