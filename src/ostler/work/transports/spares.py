@@ -84,6 +84,6 @@ def remove_spare_folder(folder: str) -> None:
     remove_files((folder,))
     session = os.path.dirname(folder)
     with suppress(OSError):  # its session came, and has something there
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError):  # a dialog has no terminal
             os.rmdir(os.path.join(session, "terminals"))
         os.rmdir(session)
