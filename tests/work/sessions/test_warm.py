@@ -187,6 +187,29 @@ async def test_nobody_sees_the_screen_of_a_session_to_come(stable: Stable) -> No
     assert third not in os.listdir(stable.state / "sessions")  # it has left nothing
 
 
+async def test_a_screen_waits_anew_for_a_turn_that_is_about_to_begin(stable: Stable, clock: Clock) -> None:
+    """Its id is the turn's by then: without the screen that would be taken."""
+    async with warmed(stable, warm_seconds=60.0) as o:
+        await first_turn(o, stable, "pty")
+        (spare,) = await until(lambda: spares(o, stable))
+        session = await o.session("script", folder=str(stable.folder))
+        await clock.turn(50)
+        await session.prepare("go", TurnOptions(transport="pty"), Stop())
+        await clock.turn(50)
+        assert session.id == spare and o.keepers.holds(spare)
+
+
+async def test_a_session_that_moves_takes_nothing_of_a_screen_along_that_nobody_has_seen(stable: Stable) -> None:
+    async with warmed(stable) as o:
+        await first_turn(o, stable, "pty")
+        (spare,) = await until(lambda: spares(o, stable))
+        session = await o.session("script", folder=str(stable.folder))
+        await session.keep()
+        await session.move("pipe")
+        assert session.id == spare and not o.keepers.holds(spare)
+        assert (row := o.store.session(spare)) is not None and row.agent_session is None
+
+
 async def test_it_has_the_size_that_is_asked_for(stable: Stable) -> None:
     async with warmed(stable) as o:
         await first_turn(o, stable, "pty")

@@ -220,9 +220,9 @@ class LiveSession:
         if turn.resume and not services.keepers.holds(self.id):
             await check_resume(setup, self.row, turn, explicit=options.access is not None)
         if not turn.resume and turn.transport == "pty" and (held := services.keepers.chosen_id(self.id)):
-            as_held = structs.replace(turn, agent_session=held)
-            prepared = await self._first_attempt(setup, as_held, prompt, options)
-            if not services.keepers.tuis.is_unfit_spare(prepared.attempt):
+            kept = structs.replace(turn, agent_session=held)
+            prepared = await self._first_attempt(setup, kept, prompt, options)
+            if services.keepers.tuis.reserve(prepared.attempt):
                 return prepared
         return await self._first_attempt(setup, turn, prompt, options)
 

@@ -93,9 +93,12 @@ class Keepers:
         screens: list[Tuis] = [self.__dict__[name] for name in ("tuis", "panes") if name in self.__dict__]
         return next((each for each in screens if each.running(turn) is not None), self.dialogs)
 
-    def chosen_id(self, session: str) -> str | None:
-        """The id of a conversation that a screen was started with and in which no turn was run yet."""
-        return self.tuis.chosen_id(session) if "tuis" in self.__dict__ else None
+    def chosen_id(self, session: str, seen: bool = False) -> str | None:
+        """The id of a conversation that a screen was started with and in which no turn was run yet.
+
+        `seen`: of a screen that people could type into.
+        """
+        return self.tuis.chosen_id(session, seen) if "tuis" in self.__dict__ else None
 
     async def close(self, session: str, but: AnyTransport | None = None) -> None:
         """Ends what is kept for this session, but for what is for the transport `but`."""

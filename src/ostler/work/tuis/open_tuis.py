@@ -31,7 +31,7 @@ class Shown(Struct):
     tui: "LiveTui"
     agent_session: str | None = None  # the id that it was given, where ostler chooses one
     last: str | None = ""
-    spare: bool = False  # it was started for a session to come, and nobody has used it yet
+    spare: float = 0.0  # seconds that it waits for a session to come; 0: it is nobody's spare, or has been used
 
 
 class Tuis:
@@ -77,17 +77,29 @@ class Tuis:
             await self._after(session, shown.tui, idle)
         return shown.tui.program.row.id
 
-    def chosen_id(self, session: str) -> str | None:
-        """The id of the conversation that a TUI was started with and in which no turn was run yet."""
-        shown = self._live.get(session)
-        return shown.agent_session if shown is not None and shown.tui.usable else None
+    def chosen_id(self, session: str, seen: bool = False) -> str | None:
+        """The id of the conversation that a TUI was started with and in which no turn was run yet.
 
-    def is_unfit_spare(self, attempt: Attempt) -> bool:
-        """Whether its session has a TUI that nobody has used, and this attempt cannot. It is to have a new process, and
-        a conversation of its own: the id of the other one is taken.
+        `seen`: not that of a spare, which nobody can have typed into.
         """
-        shown = self._live.get(attempt.turn.session)
-        return shown is not None and shown.spare and not self._fits(shown, attempt)
+        shown = self._live.get(session)
+        if shown is None or not shown.tui.usable or (seen and shown.spare):
+            return None
+        return shown.agent_session
+
+    def reserve(self, attempt: Attempt) -> bool:
+        """Whether an attempt may keep the `chosen_id` that it was given. A spare that fits waits for it from now on.
+
+        One that cannot use its session's spare may not: it gets a new process, to which that id is taken.
+        """
+        session = attempt.turn.session
+        shown = self._live.get(session)
+        if shown is None or not shown.spare:
+            return True
+        if self._fits(shown, attempt):
+            self._rest(session, shown)
+            return True
+        return False
 
     async def warm(self, attempt: Attempt, folder: str, seconds: float, stop: Stop) -> None:
         """Starts a TUI for a session that nobody has yet: see `Spares`. `unsupported` where the agent chooses the id of
@@ -97,11 +109,13 @@ class Tuis:
 
         if its_file(attempt) is not None:
             raise OstlerError("unsupported", f"{attempt.agent.name} chooses the id of its conversation itself")
-        session = attempt.turn.session
-        shown = await self._started(attempt, stop, spare=True)
+        shown = await self._started(attempt, stop, seconds)
         shown.last, shown.tui.spare_folder = None, folder
         await shown.tui.look_for_records(attempt)
-        shown.tui.rest(seconds, lambda: self._retire(session, shown.tui))
+        self._rest(attempt.turn.session, shown)
+
+    def _rest(self, session: str, shown: Shown) -> None:
+        shown.tui.rest(shown.spare, lambda: self._retire(session, shown.tui))
 
     def idle_since(self) -> dict[str, float]:
         """The sessions whose TUIs nobody has used yet, and since when they are there: for ever, as far as it counts."""
@@ -111,9 +125,9 @@ class Tuis:
         return self._live[session].tui.name
 
     async def _begun(self, attempt: Attempt, stop: Stop) -> Shown:
-        return await self._started(attempt, stop, spare=False)
+        return await self._started(attempt, stop)
 
-    async def _started(self, attempt: Attempt, stop: Stop, spare: bool) -> Shown:
+    async def _started(self, attempt: Attempt, stop: Stop, spare: float = 0.0) -> Shown:
         from ostler.work.tuis.live_tui import LiveTui
 
         starting = LiveTui.start(attempt, self._terminals(), self._callbacks_for(attempt), listed=not spare)
@@ -163,7 +177,7 @@ class Tuis:
             return False
         if attempt.size is not None:
             program.live.follow_size(attempt.size)
-        shown.spare = False
+        shown.spare = 0.0
         return True
 
     def _last_before(self, turn: Turn) -> str | None:
