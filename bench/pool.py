@@ -4,6 +4,8 @@
 - freed → start: all slots are taken; from the end of one turn until the next in line is committed as started.
 - turns a second, with four slots; beside it the scripted agent run bare, four at once, in the same run.
 - memory of TURNS turns that wait, each in a session of its own.
+- the first prompt of a new session, from the call until the agent has it, with and without a process that was kept
+  started for it (`warm`), in turns; in a dialog, and in the agent's own screen. `ONLY=warm` measures this alone.
 """
 
 import asyncio
@@ -16,14 +18,16 @@ from pathlib import Path
 
 from ostler import clock
 from ostler.agents import AGENTS
-from ostler.model import TurnOptions
+from ostler.model import Notice, Text, TransportName, TurnOptions
 from ostler.settings import load_settings
 from ostler.work import Ostler
 from ostler.work.probe import find
+from ostler.work.transports.spares import SpareKind
 from ostler.work.turns.begin import begin
 
 ROUNDS = int(os.environ.get("ROUNDS", "40"))
 TURNS = int(os.environ.get("TURNS", "1000"))
+FIRST_PROMPTS = int(os.environ.get("FIRST_PROMPTS", "10"))
 SLOTS = 4
 PROMPT = "[[say:done]]"
 
@@ -109,6 +113,41 @@ async def memory_of_waiting(o: Ostler, folder: Path) -> tuple[float, float]:
     return (after - before) / TURNS, took
 
 
+async def first_prompts(env: dict[str, str], folder: Path, transport: TransportName) -> None:
+    """In ms, of new sessions of one ostler that keeps one process started, and of one that keeps none."""
+    taken: dict[str, list[float]] = {"cold": [], "warm": []}
+    settings = load_settings(folder=str(folder), environ=env, flags={"pool": {"warm": {"script": 1}}}).settings
+    plain = load_settings(folder=str(folder), environ=env).settings
+    async with Ostler(settings, env) as warm, Ostler(plain, env) as cold:
+        for o in (warm, cold):
+            await first_prompt(o, folder, transport)  # what is looked up once
+        for _ in range(FIRST_PROMPTS):
+            await spare_ready(warm, folder)
+            taken["cold"].append(await first_prompt(cold, folder, transport))
+            taken["warm"].append(await first_prompt(warm, folder, transport))
+    for name, values in taken.items():
+        told(f"first prompt, {transport}, {name}", values)
+
+
+async def first_prompt(o: Ostler, folder: Path, transport: TransportName) -> float:
+    """From the call until a screen's prompt is acknowledged, or until a dialog's agent answers, which is at once."""
+    live = await o.session("script", folder=str(folder))
+    since, at = time.monotonic(), 0.0
+    async for event in live.run(PROMPT, transport=transport):
+        receipt = isinstance(event, Notice) and event.text.startswith("acknowledged")
+        at = at or (time.monotonic() if receipt or isinstance(event, Text) else 0.0)
+    assert live.last is not None and live.last.ok, live.last
+    await o.close_session(live.id)
+    return (at - since) * 1000
+
+
+async def spare_ready(o: Ostler, folder: Path) -> None:
+    """Until a process is there, and has had time to draw its screen."""
+    while not o.keepers.spares.find(SpareKind("script", str(folder), "read")):
+        await asyncio.sleep(0.02)
+    await asyncio.sleep(2)
+
+
 def _rss() -> float:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() / 1024
@@ -125,6 +164,11 @@ async def main() -> None:
         root, folder = Path(base), Path(base) / "project"
         folder.mkdir()
         env = environment(root)
+        for transport in ("dialog", "pty"):
+            await first_prompts(env, folder, transport)
+        if os.environ.get("ONLY") == "warm":
+            print(f"load {os.getloadavg()[0]:.1f}")
+            return
         settings = load_settings(folder=str(folder), environ=env).settings
         async with Ostler(settings, env) as o:
             await ended(o, [(await begun(o, folder, PROMPT))[0]])  # what is looked up once

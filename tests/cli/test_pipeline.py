@@ -1,5 +1,6 @@
 """`ostler pipeline`: what it says of runs that were ended before their time."""
 
+import json
 import signal
 
 import pytest
@@ -23,6 +24,8 @@ def test_a_run_that_is_ended_while_it_starts(shell: Shell, sent: signal.Signals,
     going.communicate()
     assert going.returncode == (130 if sent is signal.SIGINT else -sent)
     _, row = shell("pipeline", "list").stdout.splitlines()
+    (told,) = json.loads(shell("pipeline", "list", "--json").stdout)
+    assert (told["id"], told["pipeline"], told["state"], told["machine"]) == (run, "flow", state, "")
     assert row.split()[:3] == [run, "flow", state]  # the runner may have taken the signal, and ended the node
     shown = shell("pipeline", "show", run).stdout
     assert shown.startswith(f"flow · {run} · {state}\n")

@@ -374,6 +374,7 @@ async def test_a_run_waits_until_a_machine_fits_and_the_reason_is_told(
     assert (view["state"], view["error"]) == ("waiting", why)
     listed = ostler("list").stdout
     assert f"{view['id']}  " in listed and "waiting" in listed and f"{view['id']}: {why}" in listed
+    assert json.loads(ostler("list", "--json").stdout) == [view]
     assert (await pair.owl.get(f"/api/runs/{view['id']}"))["state"] == "waiting"
     unknown = ostler("run", "flow.toml", "--on", "any", "-i", "x=y")
     assert unknown.returncode == 2 and "x" in unknown.stderr
@@ -396,7 +397,15 @@ async def test_a_run_waits_until_a_machine_fits_and_the_reason_is_told(
         assert row["folder"] == str(wren.folder) and nodes["last"]["result"]["text"].split() == ["hello", "slept"]
         assert holder(database, view["id"]) == ("wren", 1, "done")
         assert f"wren:{wren.folder}" in ostler("list").stdout
-        assert pair.counts() == {"first": 1, "said": 1, "slow": 1, "last": 1}
+        own = json.loads(ostler("run", "flow.toml", "--json").stdout)["run"]["id"]
+        listed_runs = json.loads(ostler("list", "--json").stdout)
+        told = (await pair.hawk.get("/api/runs"))["items"]
+        assert listed_runs == told  # the newest first, and those of this machine without its name
+        assert [(each["id"], each["machine"], each["state"]) for each in listed_runs] == [
+            (own, "", "done"),
+            (view["id"], "wren", "done"),
+        ]
+        assert pair.counts() == {"first": 2, "said": 2, "slow": 2, "last": 2}
     finally:
         wren.kill()
         await wren.aclose()

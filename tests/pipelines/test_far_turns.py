@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -12,6 +14,7 @@ import pytest
 
 from machines.conftest import database, postgres  # noqa: F401
 from ostler.pipelines.runs import Runs
+from ostler.process import tree
 from ostler.store import Store
 from prefork import start_ostler
 from server.served import Served, serving
@@ -47,15 +50,36 @@ class Farm:
         return "flow.toml"
 
     def waiting_flow(self) -> str:
+        return self.flow(self.waiting_node())
+
+    def waiting_node(self) -> str:
         """One node on owl, whose agent waits there for a file `go`."""
         there = self.owl.folder
-        return self.flow(f"""
+        return f"""
             [nodes.far]
             agent = "script"
             on = "owl"
             folder = "{there}"
             prompt = '[[say:begun]] [[wait_for:{there}/go]] [[say:over]]'
-            """)
+            """
+
+    async def begin_for_any(self) -> str:
+        """Begins a run of that node at the door; another machine may go on with it. The path of the run."""
+        text = f"takeover = true\n{self.waiting_node()}"
+        started = await self.door.http.post("/api/runs", json={"folder": str(self.door.folder), "text": text})
+        assert started.status_code == 202, started.text
+        return f"/api/runs/{started.json()['id']}"
+
+    async def taken_over(self, path: str) -> Any:
+        """The run, once it goes on on another machine than the door."""
+        answer = await self.crow.http.get(path)
+        row = answer.json() if answer.status_code == 200 else None
+        return row and row["machine"] != "door" and row["state"] == "running" and row
+
+    async def over(self, path: str) -> Any:
+        """The run, once it has ended."""
+        row = (await self.crow.http.get(path)).json()
+        return row["ended_at"] and row
 
     async def working(self, served: Served) -> dict[str, Any]:
         """The one session there, once its agent is at work."""
@@ -261,39 +285,60 @@ async def test_a_machine_that_comes_back_goes_on(farm: Farm) -> None:
 
 
 async def test_the_machine_that_takes_a_run_over_finds_the_turn_elsewhere_again(farm: Farm) -> None:
-    there = farm.owl.folder
-    text = f"""
-        takeover = true
-        [nodes.far]
-        agent = "script"
-        on = "owl"
-        folder = "{there}"
-        prompt = "[[say:begun]] [[wait_for:{there}/go]] [[say:over]]"
-        """
-    started = await farm.door.http.post("/api/runs", json={"folder": str(farm.door.folder), "text": text})
-    assert started.status_code == 202, started.text
+    path = await farm.begin_for_any()
     session = await farm.working(farm.owl)
     await farm.door.kill()
-    path = f"/api/runs/{started.json()['id']}"
-
-    async def is_taken_over() -> Any:
-        answer = await farm.crow.http.get(path)
-        row = answer.json() if answer.status_code == 200 else None
-        return row and row["machine"] != "door" and row["state"] == "running" and row
-
-    await until(is_taken_over)
-    (there / "go").touch()
-
-    async def over() -> Any:
-        row = (await farm.crow.http.get(path)).json()
-        return row["ended_at"] and row
-
-    ended = await until(over)
+    await until(lambda: farm.taken_over(path))
+    (farm.owl.folder / "go").touch()
+    ended = await until(lambda: farm.over(path))
     node = (await farm.crow.http.get(f"{path}/nodes/far")).json()
     assert (ended["state"], node["text"], node["session"]) == ("done", "over", session["id"]), node
     assert node["notices"] == []  # it was not done twice
     assert len(await farm.turns(farm.owl, session["id"])) == 1
     await farm.door.start()
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["the machine", "its server alone"])
+async def test_a_machine_that_was_asleep_and_lost_its_run_leaves_the_turn_elsewhere_alone(
+    farm: Farm, whole: bool
+) -> None:
+    """What it had begun on a third machine is waited for by whoever has the run by then."""
+    path = await farm.begin_for_any()
+    session = await farm.working(farm.owl)
+    assert len(_runs(farm.door)) == 1
+    asleep = [farm.door.pid, *((member.pid for member in farm.door.look()) if whole else ())]
+    try:
+        for pid in asleep:
+            os.kill(pid, signal.SIGSTOP)
+        await until(lambda: farm.taken_over(path))
+        if not whole:
+            await until(lambda: _state(farm.door, path) == "moved")  # the process of the run notices by itself
+    finally:
+        for pid in asleep:
+            os.kill(pid, signal.SIGCONT)
+    await until(lambda: _state(farm.door, path) == "moved")
+    await until(lambda: not _runs(farm.door))  # it has ended all that it would
+    (turn,) = await farm.turns(farm.owl, session["id"])
+    assert turn["state"] == "running", turn
+    (farm.owl.folder / "go").touch()
+    ended = await until(lambda: farm.over(path))
+    node = (await farm.crow.http.get(f"{path}/nodes/far")).json()
+    assert (ended["state"], node["text"], node["turn"]) == ("done", "over", turn["id"]), node
+    (turn,) = await farm.turns(farm.owl, session["id"])
+    assert turn["outcome"] == "done"
+
+
+def _state(served: Served, path: str) -> str:
+    """As the store of that machine has the run."""
+    with Store.open(str(served.state)) as store:
+        row = Runs(store).get(path.rpartition("/")[2])
+        assert row is not None
+        return row.state
+
+
+def _runs(served: Served) -> list[str]:
+    """The processes of runs of that machine."""
+    return [command for member in served.look() if "pipeline" in (command := tree.command(member.pid))]
 
 
 async def test_what_cannot_be_placed_is_said_before_anything_runs(farm: Farm) -> None:

@@ -16,6 +16,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from ostler.server import connection, sockets
+from ostler.terminal.keyboard import GRACE
 from ostler.terminal.lease import Author
 from ostler.terminal.viewer_protocol import (
     FRAME_LIMIT,
@@ -31,6 +32,7 @@ from ostler.terminal.viewer_protocol import (
     Want,
     encode_message,
 )
+from ostler.testing.clock import Clock
 from ostler.work import Ostler
 from server.conftest import Yard
 from server.watching import Watcher, watching
@@ -249,6 +251,30 @@ async def test_a_window_that_is_loaded_again_still_has_the_keyboard(yard: Yard) 
     async with watching(url, headers, viewer="samewindow") as again:
         await again.until(lambda again: again.lease and again.lease.yours)
         assert again.lease is not None and again.lease.holder == Author("tester", "person", again.lease.holder.id)
+
+
+async def test_a_window_whose_old_connection_nobody_knows_to_be_dead_has_the_keyboard(yard: Yard, clock: Clock) -> None:
+    """As after a pulled cable: the server still counts the old one, which says nothing any more."""
+    terminal = await opened(yard, "cat")
+    url, headers = f"{yard.ws}/api/terminals/{terminal}/ws", yard.bearer("type")
+    live = yard.ostler.terminals.live(terminal)
+    assert live is not None
+    async with watching(url, headers, viewer="samewindow") as old:
+        await old.take()
+        async with (
+            watching(url, headers, viewer="samewindow") as again,
+            watching(url, headers, viewer="otherwindow") as other,  # of the same person
+        ):
+            await again.until(lambda again: again.lease and again.lease.yours)
+            await again.type("typed\n")
+            await again.until(lambda again: again.shows("typed"))
+            await other.until(lambda other: other.lease and other.lease.holder and not other.lease.yours)
+            old.socket.transport.abort()
+            await until(lambda: live.viewers == 2)
+            await clock.turn(GRACE + 1)
+            await again.type("still\n")
+            await again.until(lambda again: again.shows("still"))
+            assert again.errors == [] and other.lease is not None and not other.lease.yours
 
 
 # -- not let in -------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ostler.machines.directory import Directory
     from ostler.pipelines.model import NodeRow, Pipeline, RunRow
     from ostler.pipelines.runs import Runs
+    from ostler.server.run_views import RunView
     from ostler.work import Ostler
 
 Result = TypeVar("Result")
@@ -131,40 +132,38 @@ def fork(key: str, node: str, prompt: str | None, json: bool) -> int:
 
 @pipeline.command("list", short_help="List runs.")
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=20, metavar="N", help="The N newest (default: 20).")
-@click.option("--json", is_flag=True, help="Print those of this machine as JSON.")
+@click.option("--json", is_flag=True, help="Print them as JSON.")
 def list_runs(limit: int, json: bool) -> None:
-    """List runs, the newest first. With a server that has joined others, those of other machines too."""
+    """List runs, the newest first. With a server that has joined others, those of other machines too.
+
+    As JSON a run is what the server tells of it; `machine` is empty for one of this machine.
+    """
     from ostler.cli.live import json_text
-    from ostler.cli.pipeline_on import runs_elsewhere
+    from ostler.cli.pipeline_on import run_columns, runs_elsewhere
     from ostler.cli.turns import settings_for
-    from ostler.pipelines.runs import shown_state
-    from ostler.render.lines import columns, short_folder
+    from ostler.render.lines import columns
+    from ostler.server.run_views import run_views
     from ostler.terminal.safe import one_line
 
-    async def listed(o: "Ostler", runs: "Runs") -> "list[tuple[RunRow, int]]":
+    async def listed(o: "Ostler", runs: "Runs") -> "list[RunView]":
         await runs.look_after()
-        return [(row, len([n for n in runs.nodes(row.id).values() if n.ended_at])) for row in runs.list()[:limit]]
+        return run_views(o.store.watch(), [row.id for row in runs.list()[:limit]])
 
-    rows = _with_runs(listed)
+    far = {view.id: view for view in asyncio.run(runs_elsewhere(settings_for(None).home, limit))}
+    here = [view for view in _with_runs(listed) if view.id not in far]
+    shown = sorted((*here, *far.values()), key=lambda view: view.created_at, reverse=True)[:limit]
     if json:
-        click.echo(json_text([row for row, _ in rows]), nl=False)
+        click.echo(json_text(shown), nl=False)
         return
-    home = os.path.expanduser("~")
-    far = asyncio.run(runs_elsewhere(settings_for(None).home, limit))
-    lines = [
-        (r.id, r.pipeline.name, shown_state(r), f"{done}/{len(r.pipeline.nodes)}", short_folder(r.folder, home))
-        for r, done in rows
-        if r.id not in {each.id for each in far}
-    ]
-    if not lines and not far:
+    if not shown:
         click.echo("no runs yet: ostler pipeline run review")
         return
-    head = ("RUN", "PIPELINE", "STATE", "NODES", "FOLDER")
-    for line in columns([head, *lines, *(each.columns for each in far)]):
+    home, head = os.path.expanduser("~"), ("RUN", "PIPELINE", "STATE", "NODES", "FOLDER")
+    for line in columns([head, *(run_columns(view, home) for view in shown)]):
         click.echo(line)
-    for each in far:
-        if each.why:
-            click.echo(f"{each.id}: {one_line(each.why, 500)}")
+    for view in shown:
+        if view.id in far and view.error and view.ended_at is None:
+            click.echo(f"{view.id}: {one_line(view.error, 500)}")
 
 
 @pipeline.command("show", short_help="Show a run and its nodes.")

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import os
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,16 +12,13 @@ from ostler.cli.local_server import LocalServer
 from ostler.cli.run_on import place_of
 from ostler.cli.turns import settings_for
 from ostler.errors import OstlerError
+from ostler.render.lines import short_folder
+
+if TYPE_CHECKING:
+    from ostler.server.run_views import RunView
 
 _SECONDS = 10.0  # for the server to say what there is elsewhere
-
-
-class FarRun(NamedTuple):
-    """A run of another machine, or one that waits for a machine, as `list` shows it. `why`: it waits."""
-
-    id: str
-    columns: tuple[str, ...]
-    why: str
+_MOST = 1000  # runs that it tells of at once
 
 
 async def begin_on(what: str, folder: str, inputs: dict[str, str], options: dict[str, Any], on: str, json: bool) -> int:
@@ -50,9 +47,14 @@ def _text(file: str) -> str:
         return opened.read()
 
 
-async def runs_elsewhere(home: str, limit: int) -> list[FarRun]:
-    """Nothing, where no server runs here. One that does not answer is told of, and waited for only so long."""
+async def runs_elsewhere(home: str, limit: int) -> "list[RunView]":
+    """Runs of other machines, and those that wait for one. Nothing, where no server runs here; one that does not answer
+    is told of, and waited for only so long.
+    """
+    from msgspec import convert
+
     from ostler.server.lock import who_serves
+    from ostler.server.run_views import RunView
 
     serves = who_serves(home)
     if serves is None or not serves.url:
@@ -60,15 +62,15 @@ async def runs_elsewhere(home: str, limit: int) -> list[FarRun]:
     try:
         with contextlib.closing(LocalServer(home, "a list of other machines' runs")) as server:
             async with asyncio.timeout(_SECONDS):
-                items = (await server.ask("GET", f"/api/runs?limit={limit}"))["items"]
+                told = await server.ask("GET", f"/api/runs?limit={min(limit, _MOST)}")
     except (OstlerError, TimeoutError) as error:
         click.echo(f"note: runs of other machines are not listed: {str(error) or 'no answer in time'}", err=True)
         return []
-    return [_far(view) for view in items if view["machine"] or view["state"] == "waiting"]
+    return [view for view in convert(told["items"], list[RunView]) if view.machine or view.state == "waiting"]
 
 
-def _far(view: dict[str, Any]) -> FarRun:
-    done = sum(node["ended_at"] is not None for node in view["nodes"])
-    where = f"{view['machine']}:{view['folder']}" if view["machine"] else view["folder"]
-    shown = (view["id"], view["pipeline"], view["state"], f"{done}/{len(view['nodes'])}", where)
-    return FarRun(view["id"], shown, view["error"] if view["ended_at"] is None else "")
+def run_columns(view: "RunView", home: str) -> tuple[str, ...]:
+    """A run as a line of `list`."""
+    done = sum(node.ended_at is not None for node in view.nodes)
+    where = f"{view.machine}:{view.folder}" if view.machine else short_folder(view.folder, home)
+    return view.id, view.pipeline, view.state, f"{done}/{len(view.nodes)}", where

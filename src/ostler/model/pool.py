@@ -65,7 +65,7 @@ class PoolLimits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     memory_mb: float | None = None  # what the agents may take together, by what was measured of each
     free_memory_mb: float = 256.0  # what must stay free of the machine's memory
     retries: int = 0  # of a turn whose agent's server is in trouble before anything was done
-    warm: dict[str, int] = {}  # a profile or agent → dialogs that are kept started for sessions to come
+    warm: dict[str, int] = {}  # a profile or agent → dialogs and screens kept started for sessions to come
     warm_seconds: float = 600.0  # after which one that nobody took is closed
     shared: SharedLimits = SharedLimits()  # over all machines
 

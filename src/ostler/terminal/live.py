@@ -246,7 +246,7 @@ class LiveTerminal:
             self._sizes()
 
     def follow_size(self, size: Size) -> None:
-        """The source has another size by itself."""
+        """The source has another size by itself, or is to have one before anybody has seen it."""
         if not self._closed and size != (self.row.cols, self.row.rows):
             self.row = replace(self.row, cols=size.cols, rows=size.rows)
             self._sizes()

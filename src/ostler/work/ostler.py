@@ -230,7 +230,7 @@ class Ostler(OstlerParts):
         return await hand_over(self.session_context, self.find(key), agent, instruction, name)
 
     def warm_up(self, folder: str) -> None:
-        """Begins to start the dialogs that the settings keep started, for new sessions of this folder."""
+        """Begins to start the dialogs and screens that the settings keep started, for new sessions of this folder."""
         for name in self.setup_in(folder).settings.pool.warm:
             self.turns.own(self._warm(name, folder))
 

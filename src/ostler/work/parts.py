@@ -81,7 +81,7 @@ class OstlerParts:
         self.terminal_context = self._terminal_context()
         self.keepers = self._keepers()
         self.turns.also_looks = self.keepers.watch_idle_panes
-        self.turns.line.end_idle = self._end_idle
+        self.turns.line.end_idle = self.keepers.end_idle
         self.turns.spawner = self.warden.pid
         self.pool.idle = self._idle_processes
         self.control = TurnControl(store, self.desk.id, self.turns, self.keepers, lambda: self.callbacks)
@@ -175,14 +175,11 @@ class OstlerParts:
         return await adoption.adopt(row, carry_on)
 
     def _idle_processes(self) -> list[IdleProcess]:
-        idle = self.keepers.idle_dialogs()
-        agents = {id: row.agent for id, row in self.store.sessions_of(idle).items()} if idle else {}
-        spares = {id: self.dialogs.agent_of(id) for id in idle if id not in agents}
-        memory = {id: self.pool.memory.of(agent) for id, agent in {**agents, **spares}.items()}
-        return [IdleProcess(session=id, memory_mb=amount, since=idle[id]) for id, amount in memory.items()]
-
-    async def _end_idle(self, session: str) -> None:
-        await self.dialogs.close(session)
+        idle = self.keepers.idle()
+        stored = self.store.sessions_of(idle) if idle else {}  # those of spares are not, yet
+        agents = {id: stored[id].agent if id in stored else agent for id, (_, agent) in idle.items()}
+        memory = {id: self.pool.memory.of(agent) for id, agent in agents.items()}
+        return [IdleProcess(session=id, memory_mb=memory[id], since=since) for id, (since, _) in idle.items()]
 
     def _settings_in(self, folder: str) -> Settings:
         """Those that hold in a folder now; those of the process where its own cannot be read."""

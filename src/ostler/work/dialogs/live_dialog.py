@@ -22,6 +22,7 @@ from ostler.work.dialogs.call_tasks import CallTasks
 from ostler.work.dialogs.call_terminals import CallTerminals
 from ostler.work.dialogs.dialog_turn import DialogTurn, died_early, steps_of
 from ostler.work.transports.limits import TICK
+from ostler.work.transports.spares import remove_spare_folder
 from ostler.work.transports.spawn import spawn_attempt
 from ostler.work.transports.stop import Stop, end_process
 from ostler.work.transports.tasks import cancel_all
@@ -63,6 +64,7 @@ class LiveDialog:
         self.terminals: CallTerminals | None = None  # where it has us run commands
         self._rest: asyncio.TimerHandle | None = None
         self._closed = False
+        self.spare_folder = ""  # which it was started with, where its session was still to come
 
     @classmethod
     async def start(cls, attempt: Attempt, warden: Warden) -> "LiveDialog":
@@ -180,6 +182,8 @@ class LiveDialog:
             await cancel_all(self._pumps)
             self.process.release()
             remove_files(self._placed)
+            if self.spare_folder:
+                remove_spare_folder(self.spare_folder)
 
     async def _leave(self) -> None:
         try:

@@ -13,6 +13,7 @@ from ostler.errors import OstlerError
 from ostler.model import Problem, Turn, Verdict
 from ostler.process import Warden
 from ostler.work.dialogs.asks import AskAnswer
+from ostler.work.transports.spares import LONG_AGO
 from ostler.work.transports.stop import Stop, unless_stopped
 from ostler.work.transports.transport import Attempt, Carried, TurnContext
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:  # imported when a dialog begins: most turns have none
     from ostler.work.dialogs.call_terminals import CallTerminals
     from ostler.work.dialogs.live_dialog import LiveDialog
 
-
-_LONG_AGO = 1e-9  # a spare is closed before all that somebody has used
 
 # Of each attempt; a process that stays keeps the first.
 _OF_HOOKS = ("OSTLER_CALLBACK_URL", "OSTLER_CALLBACK_TOKEN", "OSTLER_TURN")
@@ -52,7 +51,6 @@ class Held(Struct):
     idle: float  # seconds until it is closed, by the settings of the last turn's folder
     last: str = ""
     rests_since: float = 0.0  # 0: it is in use
-    spare: Turn | None = None  # what it was started for, where its session is still to come
 
 
 class Dialogs:
@@ -70,7 +68,6 @@ class Dialogs:
         self._before = before
         self._live: dict[str, Held] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        self.warming = asyncio.Lock()  # spares are started one after the other
 
     async def run(self, attempt: Attempt, context: TurnContext) -> Carried:
         """Runs one attempt at a turn in the session's dialog, which is started if there is none that fits."""
@@ -129,25 +126,14 @@ class Dialogs:
     def agent_of(self, session: str) -> str:
         return self._live[session].made_for.agent
 
-    # -- spares: dialogs of sessions that are still to come
-
-    async def warm(self, attempt: Attempt, seconds: float, stop: Stop) -> None:
-        """Starts a dialog for a session that nobody has yet; it is closed after this time. Raises why it cannot."""
+    async def warm(self, attempt: Attempt, folder: str, seconds: float, stop: Stop) -> None:
+        """Starts a dialog for a session that nobody has yet: see `Spares`."""
         session = attempt.turn.session
         dialog = await self._start(attempt, stop)
+        dialog.spare_folder = folder
         dialog.terminals = self._terminals(session) if self._terminals else None
-        self._live[session] = Held(fingerprint(attempt), dialog, seconds, rests_since=_LONG_AGO, spare=attempt.turn)
+        self._live[session] = Held(fingerprint(attempt), dialog, seconds, rests_since=LONG_AGO)
         dialog.rest(seconds, lambda: self._retire(session, dialog))
-
-    def spares(self, who: str, folder: str, access: str) -> list[str]:
-        """The sessions to come for this profile or agent, folder and access; what else a turn wants may not fit."""
-        wanted = (who, folder, access)
-        turns = {id: held.spare for id, held in self._live.items() if held.spare is not None and held.dialog.usable}
-        return [id for id, turn in turns.items() if (turn.profile or turn.agent, turn.folder, turn.access) == wanted]
-
-    def take(self, session: str) -> None:
-        """The session is there: it is nobody else's."""
-        self._live[session].spare = None
 
     def running(self, turn: str) -> "LiveDialog":
         """The dialog that runs this turn. Raises not_found."""

@@ -21,4 +21,4 @@ class SessionContext(Struct, frozen=True):
     turns: Turns
     control: TurnControl
     terminal: TerminalContext
-    warms: bool = False  # it stays long enough to keep dialogs started for sessions to come
+    warms: bool = False  # it stays long enough to keep agents started for sessions to come

@@ -32,6 +32,7 @@ from ostler.work.sessions.manual import held_error, held_screen
 from ostler.work.sessions.preflight import check_resume
 from ostler.work.sessions.rows import new_session_row
 from ostler.work.terminals.turn_terminal import TurnTerminal
+from ostler.work.transports.keepers import WARM
 from ostler.work.transports.stop import Stop, unless_stopped
 from ostler.work.transports.transport import Attempt
 from ostler.work.turns.artifacts import Recording
@@ -215,11 +216,14 @@ class LiveSession:
         check_options(options, setup.settings)
         turn = resolve_turn(prompt, options, self.row, setup.settings)
         turn = structs.replace(turn, id=id or turn.id, **asked_by(self.context.store, setup.environ))
-        if not turn.resume and turn.transport == "pty" and (held := services.keepers.chosen_id(self.id)):
-            turn = structs.replace(turn, agent_session=held)
         self._check_server(setup, turn)
         if turn.resume and not services.keepers.holds(self.id):
             await check_resume(setup, self.row, turn, explicit=options.access is not None)
+        if not turn.resume and turn.transport == "pty" and (held := services.keepers.chosen_id(self.id)):
+            kept = structs.replace(turn, agent_session=held)
+            prepared = await self._first_attempt(setup, kept, prompt, options)
+            if services.keepers.tuis.reserve(prepared.attempt):
+                return prepared
         return await self._first_attempt(setup, turn, prompt, options)
 
     async def run_prepared(
@@ -289,7 +293,7 @@ class LiveSession:
 
     def turn_run(self, prepared: Prepared, next_seq: int, stop: Stop, record: Recording | None = None) -> TurnRun:
         first, terminal = prepared.attempt, None
-        if self.context.warms and first.transport == "dialog" and prepared.setup.settings.pool.warm:
+        if self.context.warms and first.transport in WARM and prepared.setup.settings.pool.warm:
             from ostler.work.sessions.warm import warm_up
 
             self.context.turns.own(warm_up(self, prepared))

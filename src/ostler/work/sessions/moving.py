@@ -121,7 +121,7 @@ async def end_waiting(context: SessionContext, session: str, to: TransportName) 
 
 async def _keep_conversation(context: SessionContext, session: str) -> None:
     """What a person began in a screen that was opened without a turn goes along, if it was kept under the chosen id."""
-    row, id = context.store.session(session), context.services.keepers.chosen_id(session)
+    row, id = context.store.session(session), context.services.keepers.chosen_id(session, seen=True)
     if row is None or row.agent_session is not None or id is None:
         return
     begun = structs.replace(row, agent_session=id)

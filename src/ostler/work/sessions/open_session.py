@@ -13,6 +13,7 @@ from ostler.work.sessions.choice import choose
 from ostler.work.sessions.context import SessionContext
 from ostler.work.sessions.live_session import LiveSession
 from ostler.work.sessions.rows import find_session, is_named, new_session_row
+from ostler.work.transports.spares import SpareKind
 from ostler.work.turns.checks import check_folder
 from ostler.work.turns.options import check_system
 
@@ -82,8 +83,9 @@ def _new(context: SessionContext, options: SessionOptions) -> LiveSession:
         transport=options.transport,
     )
     if options.agent_session is None:
-        spare = context.services.keepers.take_spare(row.profile or row.agent, row.folder, row.access)
-        row = structs.replace(row, id=spare or row.id)
+        kind = SpareKind(row.profile or row.agent, row.folder, row.access)
+        wanted = options.transport or (profile.transport if profile else None)  # a turn may still name another
+        row = structs.replace(row, id=context.services.keepers.spares.take(kind, wanted) or row.id)
     if options.transport is not None:
         from ostler.work.sessions.moving import check_move
 

@@ -1,4 +1,7 @@
-"""Keeps dialogs started for sessions that are still to come, so that their first turn need not wait for the agent."""
+"""Keeps dialogs and agents' own screens started for sessions to come: their first turn need not wait for the agent.
+
+How many, for whom and when not is decided here; `transports/spares.py` knows which there are.
+"""
 
 import logging
 
@@ -8,19 +11,27 @@ from ostler.errors import OstlerError
 from ostler.model import Session, TurnOptions
 from ostler.work.sessions.live_session import LiveSession, Prepared
 from ostler.work.sessions.rows import LONG_ID, new_session_id
+from ostler.work.transports.keepers import WARM
+from ostler.work.transports.spares import SpareKind
 from ostler.work.transports.stop import Stop
 
 _log = logging.getLogger(__name__)
 
 
 async def warm_ahead(live: LiveSession) -> None:
-    """The same before any turn has begun, for a new session of which nothing is known but its agent and folder."""
-    stop = Stop()
+    """The same before any turn has begun, for a new session of which nothing is known but its agent and folder.
+
+    In the transport that its profile names, else in a dialog.
+    """
+    profile, stop = live.setup.settings.profiles.get(live.row.profile or ""), Stop()
+    transport = (profile.transport if profile else None) or "dialog"
+    if transport not in WARM:
+        return
     with live.context.turns.cancellable(stop):
         try:
-            prepared = await live.prepare("(none)", TurnOptions(transport="dialog"), stop)
+            prepared = await live.prepare("(none)", TurnOptions(transport=transport), stop)
         except OstlerError as error:
-            _log.info("no dialog with %s was started for later: %s", live.row.agent, error)
+            _log.info("%s was not started for later: %s", live.row.agent, error)
             return
     await warm_up(live, prepared)
 
@@ -28,23 +39,20 @@ async def warm_ahead(live: LiveSession) -> None:
 async def warm_up(live: LiveSession, prepared: Prepared) -> None:
     """As many as the settings say for the profile or agent of a turn that has just begun, and just like that turn.
 
-    None while turns wait: what a spare takes would be theirs. None with hooks, which call for one launch alone.
+    None while turns wait: what a spare takes would be theirs.
     """
     turn, limits = prepared.attempt.turn, prepared.setup.settings.pool
-    dialogs, stop = live.context.services.keepers.dialogs, Stop()
-    who = turn.profile or turn.agent
-    async with dialogs.warming:
+    spares, kind, stop = live.context.services.keepers.spares, SpareKind.of(turn), Stop()
+    async with spares.starting:
         with live.context.turns.cancellable(stop):  # for when ostler closes
-            while len(dialogs.spares(who, turn.folder, turn.access)) < limits.warm.get(who, 0):
-                if prepared.attempt.callback is not None or any(
-                    not each.runs for each in live.context.store.pool_turns()
-                ):
+            while len(spares.find(kind, turn.transport)) < limits.warm.get(kind.who, 0):
+                if any(not each.runs for each in live.context.store.pool_turns()):
                     return
                 try:
                     made = await _to_come(live, prepared).prepare("(none)", _options(prepared), stop)
-                    await dialogs.warm(made.attempt, limits.warm_seconds, stop)
+                    await spares.start(made.attempt, limits.warm_seconds, stop)
                 except OstlerError as error:
-                    _log.info("no dialog with %s was started for later: %s", who, error)
+                    _log.info("%s was not started for later: %s", kind.who, error)
                     return
 
 

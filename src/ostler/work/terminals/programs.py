@@ -7,7 +7,7 @@ from msgspec import Struct, structs
 
 from ostler import clock
 from ostler.errors import OstlerError
-from ostler.model import Session, TerminalRow, Wall
+from ostler.model import TerminalRow, Wall
 from ostler.store import Redactor
 from ostler.terminal.cast import CastWriter
 from ostler.terminal.policy import clamp
@@ -22,7 +22,7 @@ _NAMES = 20  # how often a free name is looked for while others take them
 
 
 class NewProgram(Struct, frozen=True, kw_only=True):
-    """A program that is to be started in its terminal, whose row is stored; that is without secrets."""
+    """A program that is to be started in its terminal, whose row is stored if it is listed; that is without secrets."""
 
     row: TerminalRow
     argv: Sequence[str]
@@ -32,6 +32,7 @@ class NewProgram(Struct, frozen=True, kw_only=True):
     cast: CastWriter
     wall: Wall | None
     context: TerminalContext
+    listed: bool = True
 
 
 class ProgramOptions(Struct, frozen=True):
@@ -53,11 +54,12 @@ class ProgramOptions(Struct, frozen=True):
     wall: Wall | None = None
     tui: bool = False
     mark: str = ""  # by which its processes are found, where it is not the turn's or the terminal's id
+    listed: bool = True  # its row is stored before it is started; else with `publish`
     start: Callable[[NewProgram], Awaitable[PtyTerminal]] | None = None  # in a pane of tmux, instead of a PTY
 
 
 class Programs:
-    """Each is here from its row's commit to its stored end."""
+    """Each is here from its row's commit to its stored end; one that is not listed, from its start to its end."""
 
     def __init__(self, context: TerminalContext) -> None:
         self._context = context
@@ -66,17 +68,19 @@ class Programs:
         self._starting: dict[str, asyncio.Event] = {}  # rows are stored before there is anything to see
         self._closed = False
 
-    async def open(self, session: Session, options: ProgramOptions) -> PtyTerminal:
-        """Raises what is wrong with it; then nothing is left behind."""
+    async def open(self, session: str, folder: str, options: ProgramOptions) -> PtyTerminal:
+        """Of the session with this id and folder. Raises what is wrong with it; then nothing is left behind."""
         if self._closed:
             raise OstlerError("bad_request", "ostler is closing, no more terminals can be opened")
-        setup = self._context.setup_in(session.folder)
+        setup = self._context.setup_in(folder)
         env = environment(setup.environ if options.base is None else options.base, options.env)
-        row = self._row(session, options, env)
+        row = self._row(session, folder, options, env)
         redactor = Redactor(secrets(setup.environ, env, setup.settings.redact))
         self._starting[row.id] = asyncio.Event()
         try:
-            row = await self._add(redactor.clean(row), options, setup.settings.terminals)
+            row = redactor.clean(row)
+            if options.listed:
+                row = await self._add(row, options.name, options.called, setup.settings.terminals)
             # A turn's own program is found by the turn; of an agent's several commands each is ended alone.
             mark = options.mark or (row.turn if row.turn and options.base is None else row.id)
             cast = new_recording(row, setup.settings.recording_mb)
@@ -89,6 +93,7 @@ class Programs:
                 cast=cast,
                 wall=options.wall,
                 context=self._context,
+                listed=options.listed,
             )
             return await self._start(new, options.start or _in_pty)
         except BaseException:
@@ -96,6 +101,11 @@ class Programs:
             raise
         finally:
             self._starting.pop(row.id).set()
+
+    async def publish(self, program: PtyTerminal) -> None:
+        """Stores the row of one that was not listed. Raises what keeps it from that, such as a session that is gone."""
+        most = self._context.setup_in(program.row.folder).settings.terminals
+        await program.publish(lambda row: self._add(row, None, row.name, most))
 
     def get(self, id: str) -> PtyTerminal | None:
         return self._running.get(id)
@@ -121,14 +131,14 @@ class Programs:
             await starting.wait()
         await asyncio.gather(*(program.let_go() for program in self._running.values()), return_exceptions=True)
 
-    def _row(self, session: Session, options: ProgramOptions, env: Mapping[str, str]) -> TerminalRow:
-        folder = check_folder(options.folder or session.folder)
+    def _row(self, session: str, folder: str, options: ProgramOptions, env: Mapping[str, str]) -> TerminalRow:
+        folder = check_folder(options.folder or folder)
         check_command(options.argv, folder, env)
         cols, rows = clamp(options.cols, options.rows)
         row = TerminalRow(
             id=new_terminal_id(lambda id: self._store.terminal(id) is not None),
-            session=session.id,
-            name="" if options.name is None else checked_name(options.name),
+            session=session,
+            name=options.called if options.name is None else checked_name(options.name),
             source="pty" if options.start is None else "tmux",
             cols=cols,
             rows=rows,
@@ -142,13 +152,12 @@ class Programs:
         )
         return structs.replace(row, recording=recording_path(self._store.folder, row))
 
-    async def _add(self, row: TerminalRow, options: ProgramOptions, most: int) -> TerminalRow:
-        """Commits the row before anything is spawned, under its name or under a free one."""
-        name = options.name
+    async def _add(self, row: TerminalRow, name: str | None, called: str, most: int) -> TerminalRow:
+        """Commits the row, under its name or under a free one that is made of what it is called."""
         for _ in range(_NAMES):
             if name is None:
                 taken = {other.name for other in self._store.terminals(row.session, live=True)}
-                row = structs.replace(row, name=free_name(options.called or row.argv[0], taken))
+                row = structs.replace(row, name=free_name(called or row.argv[0], taken))
             try:
                 await self._store.add_terminal(row, most)
                 return row
@@ -182,4 +191,5 @@ async def _in_pty(new: NewProgram) -> PtyTerminal:
         mark=new.mark,
         wall=new.wall,
         unwritten=context.unwritten,
+        listed=new.listed,
     )

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 from msgspec.structs import replace
@@ -20,6 +20,7 @@ from ostler.terminal.cast import CastWriter
 from ostler.terminal.live import LiveTerminal
 from ostler.terminal.screen.screens import Screens, nothing
 from ostler.work.terminals.files import LastScreen, keep_screen
+from ostler.work.terminals.recording import remove_files
 from ostler.work.turns.unwritten import Unwritten
 
 _SAVE_EVERY = 0.25  # seconds: some programs turn a wheel in their title
@@ -39,8 +40,13 @@ class PtyTerminal:
         cast: CastWriter,
         redactor: Redactor,
         unwritten: Unwritten,
+        listed: bool = True,
     ) -> None:
+        """Not `listed`, its row is not stored: see `publish`."""
         self._store = store
+        self._listed, self._listing = asyncio.Event(), asyncio.Lock()
+        if listed:
+            self._listed.set()
         self._unwritten = unwritten
         self._pty = pty
         self._dirty = asyncio.Event()
@@ -73,14 +79,29 @@ class PtyTerminal:
         mark: str,
         unwritten: Unwritten,
         wall: Wall | None = None,
+        listed: bool = True,
     ) -> "PtyTerminal":
-        """Spawns the program of a row that is stored already. Raises what `Warden.spawn` raises."""
+        """Spawns the program of a row that is stored already, if it is listed. Raises what `Warden.spawn` raises."""
         size = Size(row.cols, row.rows)
         process = await warden.spawn(
             argv, cwd=row.folder, env=env, mark=mark, stdin=None, tty=size, keep_stdin=True, wall=wall
         )
         _log.info("terminal %s is open: %s (pid %d), %dx%d", row.id, argv[0], process.pid, size.cols, size.rows)
-        return cls(replace(row, pid=process.pid), Pty(process), store, screens, cast, redactor, unwritten)
+        return cls(replace(row, pid=process.pid), Pty(process), store, screens, cast, redactor, unwritten, listed)
+
+    async def publish(self, add: Callable[[TerminalRow], Awaitable[TerminalRow]]) -> None:
+        """From now on it is listed: `add` stores its row, under a name that is free. Raises `crashed` if it has ended,
+        and what `add` raises.
+        """
+        async with self._listing:
+            if self._listed.is_set():
+                return
+            if self.ending:
+                raise OstlerError("crashed", f"the program in terminal {self.row.id} has ended")
+            name = (await add(self.row)).name
+            self.live.row = replace(self.row, name=name)
+            self._listed.set()
+            self._dirty.set()
 
     @property
     def leaked(self) -> tuple[str, ...]:
@@ -155,6 +176,10 @@ class PtyTerminal:
 
     async def _end(self) -> None:
         await self.live.end(self.exit)
+        async with self._listing:
+            if not self._listed.is_set():
+                remove_files(self.row)  # nobody has seen it, and nobody will
+                return
         with contextlib.suppress(OstlerError, OSError):  # the recording shows the same
             plain, whole = await self.live.snapshot(), await self.live.snapshot(history=True)
             keep_screen(self.row, LastScreen(plain, whole.vt))
@@ -175,6 +200,7 @@ class PtyTerminal:
 
     async def _save(self) -> None:
         """Writes down what changed, not more often than people could see. A full disk ends no terminal."""
+        await self._listed.wait()
         await self._dirty.wait()
         row = self.row
         kept = {name: getattr(row, name) for name in ("title", "bells", "cols", "rows", "pid", "held_by")}

@@ -37,6 +37,7 @@ from ostler.work.terminals.requests import (
     ViewTerminal,
 )
 from ostler.work.terminals.terminal import Terminal
+from ostler.work.turns.checks import check_folder
 
 _DYING = 1.0  # seconds: a process that is killed closes its sockets a moment before it is gone
 
@@ -90,10 +91,11 @@ class Terminals:
         wall: Wall | None = None,
         mark: str = "",
         tui: bool = False,
+        listed: bool = True,
     ) -> PtyTerminal:
         """The same for what runs it: `turn` if it is what that turn runs. With `base` instead of the user's
         environment it is a command that the turn's agent has us run, or the agent's own screen (`tui`); or with its
-        `mark` the agent itself.
+        `mark` the agent itself. One that is not `listed` is of a session to come: nobody sees it until `publish`.
         """
         options = ProgramOptions(
             argv,
@@ -108,16 +110,23 @@ class Terminals:
             wall=wall,
             mark=mark,
             tui=tui,
+            listed=listed,
         )
+        if not listed:
+            return await self._programs.open(session, check_folder(folder or "."), options)
         owner = self._session(session)
         await self._settle(self._store.terminals(owner.id, live=True))
-        return await self._programs.open(owner, options)
+        return await self._programs.open(owner.id, owner.folder, options)
+
+    async def publish(self, program: PtyTerminal) -> None:
+        """Stores one that was not listed, now that its session is there. Nothing happens to one that is listed."""
+        await self._programs.publish(program)
 
     async def open_pane(self, session: str, options: ProgramOptions) -> PtyTerminal:
         """The same in a pane of tmux, which `options.start` makes or takes over."""
         owner = self._session(session)
         await self._settle(self._store.terminals(owner.id, live=True))
-        return await self._programs.open(owner, options)
+        return await self._programs.open(owner.id, owner.folder, options)
 
     # -- finding -----------------------------------------------------------------------------------------
 

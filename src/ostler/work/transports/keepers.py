@@ -9,9 +9,11 @@ from contextlib import AsyncExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ostler.model import TransportName
 from ostler.process import Warden
 from ostler.settings import Settings
 from ostler.store import Store
+from ostler.work.transports.spares import Spares, WarmKeeper
 from ostler.work.transports.transport import AnyTransport
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 # Transports whose processes stay, and who keeps them.
 STAYING: dict[AnyTransport, str] = {"dialog": "dialogs", "pty": "tuis", "tmux": "panes"}
+# Those of which some can be started before their sessions come. A pane is not ostler's process to keep or to close.
+WARM: tuple[TransportName, ...] = ("dialog", "pty")
 
 
 class Keepers:
@@ -43,6 +47,7 @@ class Keepers:
         self._store, self._environ, self._settings_in = store, environ, settings_in
         self._warden, self._terminals = warden, terminals
         self._call_terminals, self._callbacks = call_terminals, callbacks
+        self.spares = Spares(self._warm_keeper)
 
     @cached_property
     def dialogs(self) -> "Dialogs":
@@ -66,25 +71,34 @@ class Keepers:
         """Whether a process of this ostler is at work on the session's conversation."""
         return any(keeper.holds(session) for keeper in self._made().values())
 
-    def idle_dialogs(self) -> dict[str, float]:
-        """The sessions whose dialogs no turn uses, and since when."""
-        return self.dialogs.idle_since() if "dialogs" in self.__dict__ else {}
+    def idle(self) -> dict[str, tuple[float, str]]:
+        """The sessions whose processes may be ended for want of memory: since when no turn uses them, and the agent.
+
+        Dialogs, and screens that nobody has used yet: others may be looked at by people.
+        """
+        return {
+            session: (since, keeper.agent_of(session))
+            for keeper in self._with_idle()
+            for session, since in keeper.idle_since().items()
+        }
+
+    async def end_idle(self, session: str) -> None:
+        """Ends what no turn uses of this session."""
+        for keeper in self._with_idle():
+            if session in keeper.idle_since():
+                await keeper.close(session)
 
     def of_turn(self, turn: str) -> "Dialogs | Tuis":
         """Who runs this turn; the dialogs, which say so, where nobody does."""
         screens: list[Tuis] = [self.__dict__[name] for name in ("tuis", "panes") if name in self.__dict__]
         return next((each for each in screens if each.running(turn) is not None), self.dialogs)
 
-    def chosen_id(self, session: str) -> str | None:
-        """The id of a conversation that a screen was started with and in which no turn was run yet."""
-        return self.tuis.chosen_id(session) if "tuis" in self.__dict__ else None
+    def chosen_id(self, session: str, seen: bool = False) -> str | None:
+        """The id of a conversation that a screen was started with and in which no turn was run yet.
 
-    def take_spare(self, who: str, folder: str, access: str) -> str | None:
-        """The id of a session to come whose dialog has been started, which is the caller's then."""
-        found = self.dialogs.spares(who, folder, access) if "dialogs" in self.__dict__ else []
-        if found:
-            self.dialogs.take(found[0])
-        return found[0] if found else None
+        `seen`: of a screen that people could type into.
+        """
+        return self.tuis.chosen_id(session, seen) if "tuis" in self.__dict__ else None
 
     async def close(self, session: str, but: AnyTransport | None = None) -> None:
         """Ends what is kept for this session, but for what is for the transport `but`."""
@@ -105,6 +119,13 @@ class Keepers:
 
     def _made(self) -> "dict[str, Dialogs | Tuis]":
         return {name: self.__dict__[name] for name in STAYING.values() if name in self.__dict__}
+
+    def _with_idle(self) -> "list[Dialogs | Tuis]":
+        return [keeper for name, keeper in self._made().items() if name != "panes"]
+
+    def _warm_keeper(self, transport: TransportName) -> WarmKeeper:
+        keeper: WarmKeeper = getattr(self, STAYING[transport])
+        return keeper
 
     def _keeps_something(self, keeper: str, session: str) -> bool:
         """A pane may have been made by another process, even one that is gone."""

@@ -13,6 +13,7 @@ from ostler.work.terminals.new_terminal import COLS, ROWS
 from ostler.work.terminals.pty_terminal import PtyTerminal
 from ostler.work.terminals.terminals import Terminals
 from ostler.work.transports.launch_files import place_files
+from ostler.work.transports.spares import remove_spare_folder
 from ostler.work.transports.transport import Attempt, Carried, TurnContext
 from ostler.work.tuis.transcript import Transcript
 from ostler.work.tuis.tui_turn import TuiTurn, its_file
@@ -46,12 +47,16 @@ class LiveTui:
         self._spoiled = False  # its box holds what nobody is to send
         self._rest: asyncio.TimerHandle | None = None
         self._closed = False
+        self.spare_folder = ""  # which it was started with, where its session was still to come
 
     @classmethod
-    async def start(cls, attempt: Attempt, terminals: Terminals, callbacks: "Callbacks | None" = None) -> "LiveTui":
+    async def start(
+        cls, attempt: Attempt, terminals: Terminals, callbacks: "Callbacks | None" = None, listed: bool = True
+    ) -> "LiveTui":
         """Starts the program in a terminal. Raises what went wrong, and leaves nothing behind.
 
-        `callbacks`: where its hooks call, which belong to whichever turn it runs.
+        `callbacks`: where its hooks call, which belong to whichever turn it runs. Not `listed`, its session is not
+        stored yet, and nobody sees its terminal until that is published.
         """
         size = attempt.size or Size(COLS, ROWS)
         placed = place_files(attempt)
@@ -67,12 +72,15 @@ class LiveTui:
                 base=attempt.env,
                 wall=attempt.wall,
                 tui=True,
+                listed=listed,
             )
         except BaseException:
             remove_files(placed)
             raise
         session, name = attempt.turn.session, attempt.agent.name
         _log.info("session %s: %s has its own screen in terminal %s", session, name, program.row.id)
+        if callbacks is not None and attempt.callback is not None:
+            callbacks.route(attempt.callback.token, attempt)  # so that it is kept secret from its first turn on
         return cls(attempt, program, placed, callbacks)
 
     @property
@@ -145,3 +153,5 @@ class LiveTui:
                 self._callbacks.unroute(self._token)
             await self._watch.close()
             remove_files(self._placed)
+            if self.spare_folder:
+                remove_spare_folder(self.spare_folder)

@@ -1,6 +1,7 @@
 """The agents' own screens as a transport: one for each session, kept while it is used, closed when idle."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from ostler.model import Turn
 from ostler.store.files import private_folder, session_folder
 from ostler.work.dialogs.asks import AskAnswer
 from ostler.work.dialogs.open_dialogs import fingerprint, not_begun
+from ostler.work.transports.spares import LONG_AGO
 from ostler.work.transports.stop import Stop, unless_stopped
 from ostler.work.transports.transport import Attempt, Carried, TurnContext
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:  # imported when the first one is opened: most turns have none
     from ostler.work.hooks.callbacks import Callbacks
     from ostler.work.terminals.terminals import Terminals
     from ostler.work.tuis.live_tui import LiveTui
+
+_log = logging.getLogger(__name__)
 
 
 class Shown(Struct):
@@ -27,6 +31,7 @@ class Shown(Struct):
     tui: "LiveTui"
     agent_session: str | None = None  # the id that it was given, where ostler chooses one
     last: str | None = ""
+    spare: float = 0.0  # seconds that it waits for a session to come; 0: it is nobody's spare, or has been used
 
 
 class Tuis:
@@ -72,17 +77,63 @@ class Tuis:
             await self._after(session, shown.tui, idle)
         return shown.tui.program.row.id
 
-    def chosen_id(self, session: str) -> str | None:
-        """The id of the conversation that a TUI was started with and in which no turn was run yet."""
+    def chosen_id(self, session: str, seen: bool = False) -> str | None:
+        """The id of the conversation that a TUI was started with and in which no turn was run yet.
+
+        `seen`: not that of a spare, which nobody can have typed into.
+        """
         shown = self._live.get(session)
-        return shown.agent_session if shown is not None and shown.tui.usable else None
+        if shown is None or not shown.tui.usable or (seen and shown.spare):
+            return None
+        return shown.agent_session
+
+    def reserve(self, attempt: Attempt) -> bool:
+        """Whether an attempt may keep the `chosen_id` that it was given. A spare that fits waits for it from now on.
+
+        One that cannot use its session's spare may not: it gets a new process, to which that id is taken.
+        """
+        session = attempt.turn.session
+        shown = self._live.get(session)
+        if shown is None or not shown.spare:
+            return True
+        if self._fits(shown, attempt):
+            self._rest(session, shown)
+            return True
+        return False
+
+    async def warm(self, attempt: Attempt, folder: str, seconds: float, stop: Stop) -> None:
+        """Starts a TUI for a session that nobody has yet: see `Spares`. `unsupported` where the agent chooses the id of
+        its conversation: of several that wait, nobody could tell which file is whose.
+        """
+        from ostler.work.tuis.tui_turn import its_file
+
+        if its_file(attempt) is not None:
+            raise OstlerError("unsupported", f"{attempt.agent.name} chooses the id of its conversation itself")
+        shown = await self._started(attempt, stop, seconds)
+        shown.last, shown.tui.spare_folder = None, folder
+        await shown.tui.look_for_records(attempt)
+        self._rest(attempt.turn.session, shown)
+
+    def _rest(self, session: str, shown: Shown) -> None:
+        shown.tui.rest(shown.spare, lambda: self._retire(session, shown.tui))
+
+    def idle_since(self) -> dict[str, float]:
+        """The sessions whose TUIs nobody has used yet, and since when they are there: for ever, as far as it counts."""
+        return {session: LONG_AGO for session, shown in self._live.items() if shown.spare}
+
+    def agent_of(self, session: str) -> str:
+        return self._live[session].tui.name
 
     async def _begun(self, attempt: Attempt, stop: Stop) -> Shown:
+        return await self._started(attempt, stop)
+
+    async def _started(self, attempt: Attempt, stop: Stop, spare: float = 0.0) -> Shown:
         from ostler.work.tuis.live_tui import LiveTui
 
-        starting = LiveTui.start(attempt, self._terminals(), self._callbacks_for(attempt))
+        starting = LiveTui.start(attempt, self._terminals(), self._callbacks_for(attempt), listed=not spare)
         tui = await unless_stopped(starting, stop)
-        self._live[attempt.turn.session] = shown = Shown(self._made_for(attempt), tui, attempt.turn.agent_session)
+        shown = Shown(self._made_for(attempt), tui, attempt.turn.agent_session, spare=spare)
+        self._live[attempt.turn.session] = shown
         return shown
 
     def _callbacks_for(self, attempt: Attempt) -> "Callbacks | None":
@@ -105,11 +156,29 @@ class Tuis:
         if shown is None:
             return None
         shown.tui.stay()
-        fits = shown.tui.usable and shown.made_for == self._made_for(attempt) and not attempt.turn.fork
-        if fits and self._knows_all(shown, attempt.turn, last):
+        usable = self._fits(shown, attempt) and self._knows_all(shown, attempt.turn, last)
+        if usable and await self._published(shown, attempt):
             return shown
         await self._forget(session, shown.tui)
         return None
+
+    def _fits(self, shown: Shown, attempt: Attempt) -> bool:
+        return shown.tui.usable and shown.made_for == self._made_for(attempt) and not attempt.turn.fork
+
+    async def _published(self, shown: Shown, attempt: Attempt) -> bool:
+        """Whether its terminal is listed: that of a spare is, from its first use on."""
+        if not shown.spare:
+            return True
+        program = shown.tui.program
+        try:
+            await self._terminals().publish(program)
+        except OstlerError as error:
+            _log.info("session %s: the screen that was started for it is not used: %s", attempt.turn.session, error)
+            return False
+        if attempt.size is not None:
+            program.live.follow_size(attempt.size)
+        shown.spare = 0.0
+        return True
 
     def _last_before(self, turn: Turn) -> str | None:
         return self._before(turn.id) if self._before is not None else None
