@@ -13,6 +13,7 @@ PYTEST = $(BIN)/python -m pytest -q --durations=15
 # More than there are cores: many tests wait for a process, a screen or a page.
 WORKERS ?= $(shell echo $$(($$(nproc) * 2)))
 SIDE_BY_SIDE = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+IN_MEMORY = sh tests/in_memory
 
 # What compiled modules are kept for: without them each start of an interpreter, and each worker, compiles everything.
 unexport PYTHONDONTWRITEBYTECODE
@@ -24,11 +25,11 @@ run: $(VENV)/.ready $(PAGE)
 
 test: deps $(VENV)/.ready $(PAGE)
 	@$(MAKE) --no-print-directory -j2 --output-sync=target check compiled
-	$(PYTEST) $(SIDE_BY_SIDE) -m "not postgres" --ignore tests/real tests
+	$(IN_MEMORY) $(PYTEST) $(SIDE_BY_SIDE) -m "not postgres" --ignore tests/real tests
 
 # Machines that have joined each other: they share a Postgres, are killed, stopped and cut off, and wait for each other.
 test-machines: deps $(VENV)/.ready $(PAGE)
-	$(PYTEST) $(SIDE_BY_SIDE) -m postgres --ignore tests/real tests
+	$(IN_MEMORY) $(PYTEST) $(SIDE_BY_SIDE) -m postgres --ignore tests/real tests
 
 # What is pure, while you work: no process, server or browser is started.
 quick: $(VENV)/.ready

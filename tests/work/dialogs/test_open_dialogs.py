@@ -158,7 +158,7 @@ async def test_an_interrupt_ends_the_turn_alone(yard: AcpYard, step: str) -> Non
         await live.cancel()
         envelope, _ = await busy
         assert (envelope.outcome, envelope.error and envelope.error.kind) == ("cancelled", "cancelled")
-        assert not _runs("tail -f /dev/null")
+        await until(lambda: not _runs("tail -f /dev/null"))
         envelope, _ = await turn(o, live, "[[say:again]]")
         assert (envelope.outcome, envelope.text, pid_of(o, live)) == ("done", "again", pid)
 
