@@ -47,11 +47,13 @@ async def main(keys: int) -> None:
 
 
 @contextlib.contextmanager
-def machine(base: str, name: str, join: str) -> Iterator[Server]:
+def machine(base: str, name: str, join: str, labels: str = "") -> Iterator[Server]:
+    """`ostler up --join`, in a home of its own."""
     port, home, state = free_port(), Path(base, name), Path(base, name, "state")
     state.mkdir(mode=0o700, parents=True)
     env = {"HOME": str(home), "OSTLER_HOME": str(state), "OSTLER_ONLY": "script", "PATH": os.environ["PATH"]}
     command = [sys.executable, "-m", "ostler", "up", "--port", str(port), "--as", name]
+    command += ["--labels", labels] if labels else []
     with running(command, {**env, "OSTLER_JOIN": join, "OSTLER_SCRIPT_SPEED": "0"}, base) as process:
         listens(port, process)
         headers = {"Authorization": f"Bearer {Authenticator(state).sign('bearer', 'admin', 'bench', 3600)}"}
