@@ -150,6 +150,7 @@ WRONG = [
     (A + "on = 'gpu'\nfolder = 'sub'\n", 5, "'sub' is below the folder of the pipeline", "whole path"),
     (A + "on = 'gpu'\nloop = { times = 2, check = ['x'] }\n", 5, "a check runs on this machine", "Write until"),
     (A + "on = 'gpu'\nmcp = [{ name = 'x', command = 'y' }]\n", 5, "only the names of MCP servers", "settings"),
+    (A + "on = 'gpu'\nwait_for = 'forwarded'\n", 5, "are forwarded by that machine", "remove on"),
     ("[nodes.a]\ncommand = ['x']\non = 'gpu'\n", 3, "only an agent's turn can run on another machine", "Remove on"),
     ("[nodes.a]\ngate = 'x?'\non = 'gpu'\n", 3, "only an agent's turn can run on another machine", "Remove on"),
 ]

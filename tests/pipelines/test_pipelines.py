@@ -33,6 +33,7 @@ from ostler.process import tree
 from ostler.store import Store
 from ostler.work.owner import alive
 from waiting import wait_until
+from work.panes.own_tmux import own_tmux, panes
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -184,6 +185,16 @@ def wait_for_gate(shell: Shell, node: str) -> dict[str, Any]:
 
     found: dict[str, Any] = wait_until(looked)
     return found
+
+
+@needs("tmux")
+def test_each_node_has_its_pane(shell: Shell) -> None:
+    node = '[nodes.{}]\nagent = "script"\ntransport = "tmux"\nprompt = "[[say:{} was here]]"\n'
+    with own_tmux(shell.folder.parent / "state"):
+        code, _, nodes = run(shell, node.format("hen", "hen") + node.format("cock", "cock"))
+        assert (code, results(nodes)) == (0, {"hen": ("done", "hen was here"), "cock": ("done", "cock was here")})
+        sessions = [session for row in nodes.values() for session in row["sessions"].values()]
+        assert sorted(panes(shell.folder.parent / "state")) == sorted(sessions)
 
 
 def test_gates_wait_for_a_person_who_may_change_prompt_and_answer(shell: Shell) -> None:

@@ -2,12 +2,13 @@
 
 import asyncio
 
-from ostler.model import Envelope, TurnRow
+from ostler.model import Envelope, Turn, TurnRow
 from ostler.pipelines.model import Node
 from ostler.store.once import Once
 from ostler.work import LiveSession, Ostler
 from ostler.work.sessions.successors import successor_of
 from ostler.work.turns.begin import begin
+from ostler.work.turns.forwarding import TurnForwarding
 from ostler.work.turns.live_turns import change_since
 
 DIFF = 200_000  # characters that other nodes may read
@@ -59,12 +60,19 @@ class LocalTurns:
                 version = self._o.store.data_version()
                 row = self._o.find_turn(turn)
                 if row.state == "ended" and row.envelope is not None:
+                    await self._delivered(row.turn)
                     return row.envelope
                 if self._cancelled.is_set():
                     await self._o.cancel_turn(turn)
                 await change_since(self._o.store, version)
         finally:
             self._running.discard(turn)
+
+    async def _delivered(self, turn: Turn) -> None:
+        """With `wait_for = "forwarded"`, waits until the backend has the result, or for as long as the settings say."""
+        if turn.wait_for == "forwarded":
+            settings = self._o.setup_in(turn.folder).settings
+            await TurnForwarding(settings, self._o.store, lambda: self._o.sender).deliver(turn)
 
     async def successor(self, envelope: Envelope) -> str | None:
         """The turn of the agent that goes on, since the quota ended."""

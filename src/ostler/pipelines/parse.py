@@ -330,6 +330,9 @@ def _check_on(file: _File, node: Node, at: Path) -> None:
     if node.loop and node.loop.check:
         hint = "Write until, or have the check in a node of its own"
         raise file.wrong((*at, "loop"), "a check runs on this machine, and the node does not", hint)
+    if node.options.wait_for == "forwarded":
+        hint = "Remove it, or remove on"
+        raise file.wrong((*at, "wait_for"), "results of another machine are forwarded by that machine", hint)
     if not all(isinstance(server, str) for server in node.options.mcp or ()):
         hint = "Name servers that the settings of that machine have"
         raise file.wrong((*at, "mcp"), "another machine takes only the names of MCP servers", hint)
