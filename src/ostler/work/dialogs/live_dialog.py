@@ -231,8 +231,8 @@ class LiveDialog:
                     for pump in self._pumps:
                         if pump.done():
                             pump.result()
-                    problem = stop.problem or turn.clock.passed(clock.monotonic(), self._busy_elsewhere(turn))
-                    problem = problem or turn.undelivered(self.process)
+                    problem = stop.problem or turn.undelivered(self.process)  # which says more than "no output"
+                    problem = problem or turn.clock.passed(clock.monotonic(), self._busy_elsewhere(turn))
                     if problem is not None:
                         return problem
                     await wake.wait(TICK)
