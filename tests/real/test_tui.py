@@ -16,6 +16,7 @@ from ostler.errors import OstlerError
 from ostler.model import Answered, AnyEvent, Asked, Envelope, Hook, Notice, ToolEnded, ToolStarted, TransportName
 from ostler.work import LiveSession, Ostler
 from ostler.work.dialogs.asks import AskAnswer
+from ostler.work.transports.spares import SpareKind
 from ostler.work.tuis.delivery import QUIET, STEADY
 from real.yard import Yard
 from waiting import until
@@ -307,3 +308,26 @@ async def test_a_rule_denies_a_tool_call_by_a_hook(visible: Yard) -> None:
         assert ("reject_once", "rule 1") in [(e.option, e.by) for e in events if isinstance(e, Answered)]
         # qwen's screen asks before its hook does, and a no there ends the turn.
         assert envelope.outcome == ("failed" if visible.agent == "qwen" else "done"), envelope
+
+
+@pytest.mark.parametrize("agent", [pytest.param("claude", marks=pytest.mark.core), "gemini", "qwen", "copilot"])
+async def test_a_new_session_has_a_screen_that_is_started_already(visible: Yard) -> None:
+    """codex has none: it chooses the id of its conversation itself."""
+    config = visible.home / ".config" / "ostler" / "config.toml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(f"[pool]\nwarm = {{ {visible.agent} = 1 }}\n")
+    kind = SpareKind(visible.agent, str(visible.folder), "read")
+    async with visible.ostler() as o:
+        first, _ = await run(await visible.session(o), "[[say:First.]]")
+        assert (first.outcome, first.text) == ("done", "First.")
+        [spare] = await until(lambda: o.keepers.spares.find(kind))
+        started = o.keepers.tuis._live[spare].tui.program.row.pid
+        assert o.terminals.list(spare) == []
+        second = await visible.session(o)
+        envelope, events = await run(second, "[[say:Second.]]")
+        assert second.id == spare and (envelope.outcome, envelope.text) == ("done", "Second.")
+        stages = [text.partition(" by ")[0] for text in of(events, "receipt")]
+        assert stages == ["accepted", "echoed", "submitted", "acknowledged"]
+        again, _ = await run(second, "[[say:Third.]]")
+        assert again.text == "Third."
+        assert [row.pid for row in o.terminals.list(spare, live=True)] == [started]
