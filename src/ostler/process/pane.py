@@ -113,7 +113,10 @@ class PaneProcess:
 
     async def _watch(self) -> None:
         await _until_gone(self.pid, self.start)
-        word, *rest = (_read(self._folder, "exit") or "exit -9").split()
+        told = _read(self._folder, "exit")
+        if not told:  # it was killed, and whoever has a process group of their own heard of no hang-up
+            await in_thread(tree.end_marked, {self.mark})
+        word, *rest = (told or "exit -9").split()
         code = int(rest[0]) if word == "exit" else 127
         if not self._exited.done():
             self._exited.set_result(Exit(code=code) if code >= 0 else Exit(signal=-code))

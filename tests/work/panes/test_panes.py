@@ -244,11 +244,12 @@ async def test_a_headless_turn_is_cancelled(stable: Stable) -> None:
 
 @pytest.mark.parametrize("what", ["kill-server", "warden"])
 async def test_a_killed_server_is_a_crash_and_the_next_turn_has_another(stable: Stable, what: str) -> None:
-    stable.script.plays({"match": "^one", "steps": [{"run": "sleep 600"}]}, [{"history": True}])
+    """What runs in a group of its own, as shells of agents do, hears nothing of a hang-up: it must be ended."""
+    stable.script.plays({"match": "^one", "steps": [{"run": "setsid sleep 600"}]}, [{"history": True}])
     async with stable.ostler() as o:
         session = await o.session("script", folder=str(stable.folder), access="full")
         turn = asyncio.create_task(collect(session, "one", transport="tmux"))
-        await until(lambda: any(isinstance(e, ToolStarted) for e in o.store.events(session.id)))
+        await until(lambda: any("sleep 600" in tree.command(pid) for pid in tree.marked(f"pane-{session.id}")))
         if what == "warden":
             [terminal] = o.terminals.list(session.id, live=True)
             assert terminal.pid is not None
