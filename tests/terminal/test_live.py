@@ -336,6 +336,10 @@ async def test_an_ended_terminal_can_be_viewed_and_costs_little(screens: Screens
     watching = Glass(terminal)
     await terminal.end(Exit(code=0))
     await watching.end()
+    early = Glass(terminal, offset=0)
+    await early.end()
+    assert early.kinds[0] == "hello" and "snapshot" not in early.kinds  # its end is not stored yet: the bytes are there
+    terminal.free_log()
     assert terminal.log.start == terminal.log.end  # nobody watches: the bytes are gone
     late = Glass(terminal)
     await late.end()
@@ -425,6 +429,7 @@ async def test_an_ended_one_that_nobody_looked_at(own_screens: Screens) -> None:
     glass = Glass(terminal)
     await glass.end()
     assert glass.kinds == ["hello", "snapshot", "lease", "exit"]
+    terminal.free_log()
     assert terminal.final and terminal.final.text[0] == "done" and terminal.text() == "done"
 
 

@@ -94,6 +94,7 @@ class LiveTerminal:
         self._sizes = Pace(RESIZES, self._resize)
         self._ending = asyncio.Lock()
         self._closed = False  # neither output nor input any more
+        self._stored = False  # what there is to see of it is on disk
         if eager:
             self._open_screen()
 
@@ -174,7 +175,11 @@ class LiveTerminal:
                 self.row = replace(ended, pid=None, held_by="")
                 self._changed(self.row)
                 self._wake()
-                self._forget()
+
+    def free_log(self) -> None:
+        """Its end is stored. Until then who comes late gets its bytes here, from then on those of its recording."""
+        self._stored = True
+        self._forget()
 
     def _flush(self) -> None:
         if self._mask:
@@ -328,8 +333,8 @@ class LiveTerminal:
             viewer.changed()
 
     def _forget(self) -> None:
-        """The bytes of a terminal that has ended are of no use when its last screen is known and nobody watches."""
-        if self._display.gone and self.final and not self._viewers:
+        """The bytes of a terminal whose end is stored are of no use when its last screen is known and nobody watches."""
+        if self._stored and self.final and not self._viewers:
             self.log.forget()
 
     # -- what the display hears ------------------------------------------------------------------------------

@@ -456,3 +456,28 @@ async def test_a_link_is_of_one_turn(client: Client) -> None:
 async def test_nonsense_shows_nothing(client: Client, params: dict[str, Any]) -> None:
     await show(client, "terminal_output", data="x", **params)
     assert client.ostler.terminals.list(client.turn.session) == []
+
+
+async def test_a_command_that_has_just_begun_ends_with_its_turn(ostler: Ostler, stable: Stable) -> None:
+    """The turn is interrupted after its command was started, and before that is in the journal."""
+    client = await Client.of(ostler, stable.folder)
+    written = asyncio.Event()
+
+    async def slow(events: list[AnyEvent]) -> None:
+        if any(isinstance(event, TerminalOpened) for event in events):
+            await written.wait()
+        client.events += events
+
+    client.terminals.begin(client.turn, slow, Redactor())
+    starting = asyncio.create_task(client.sh("sleep 600"))
+    await until(lambda: ostler.terminals.list(client.turn.session, live=True) != [])
+    await until(lambda: client.terminals._known != {})
+    stopping = asyncio.create_task(client.terminals.stop())
+    await until(lambda: ostler.terminals.list(client.turn.session, live=True) == [])
+    written.set()
+    id = await starting
+    await stopping
+    assert client.events == [
+        TerminalOpened(terminal=id, title="sh -c 'sleep 600'"),
+        TerminalClosed(terminal=id, exit_code=None),
+    ]

@@ -115,15 +115,14 @@ class CallTerminals:
             wall=walled.wall if walled else None,
         )
         id = program.row.id
-        made = CallTerminal(program, limit, turn.id)
-        self._known[id] = made
+        made = self._known[id] = CallTerminal(program, limit, turn.id, self._add_events)
         title = (argv[2] if argv[:2] == ["sh", "-c"] and not params.get("args") else shlex.join(argv))[:200]
         self._prune()
         try:
             await self._add_events([TerminalOpened(terminal=id, title=title)])
             self._unlinked[id] = title
         finally:
-            made.start(self._add_events)
+            made.opening_told.set()
         return {"terminalId": id}
 
     def _allowed(self, turn: Turn) -> Walled | None:
@@ -187,19 +186,17 @@ class CallTerminals:
 class CallTerminal:
     """One command: its text for the agent, and its end."""
 
-    def __init__(self, program: "PtyTerminal", limit: int | None, turn: str) -> None:
+    def __init__(self, program: "PtyTerminal", limit: int | None, turn: str, tell: Add) -> None:
+        """`tell` is given its end, once `opening_told` is set. It may be killed before that."""
         self.id = program.row.id
         self.turn = turn
         self.exit: Exit | None = None
+        self.opening_told = asyncio.Event()
         self._program = program
         self._limit = limit
         self._kept: tuple[str, bool] | None = None  # the last text, once the log is let go
-        self._over: asyncio.Task[Exit] | None = None
-        program.at_end = self._keep
-
-    def start(self, tell: Add) -> None:
-        """Watches for its end."""
         self._over = asyncio.create_task(self._follow(tell))
+        program.at_end = self._keep
 
     def text(self) -> tuple[str, bool]:
         """The last of its output within the limit, and whether there was more."""
@@ -208,7 +205,6 @@ class CallTerminal:
         return self._program.live.log.tail_text(self._limit, more=self.exit is None)
 
     async def wait(self) -> Exit:
-        assert self._over is not None
         return await asyncio.shield(self._over)
 
     async def kill(self) -> None:
@@ -218,6 +214,7 @@ class CallTerminal:
 
     async def _follow(self, tell: Add) -> Exit:
         exit = self.exit = await self._program.finished()
+        await self.opening_told.wait()
         await tell([TerminalClosed(terminal=self.id, exit_code=exit.code)])
         return exit
 

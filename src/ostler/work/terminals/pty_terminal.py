@@ -197,6 +197,7 @@ class PtyTerminal:
             pid=None,
         )
         await self._unwritten.write(row.id, end)
+        self.live.free_log()
 
     async def _save(self) -> None:
         """Writes down what changed, not more often than people could see. A full disk ends no terminal."""

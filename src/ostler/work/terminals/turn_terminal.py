@@ -219,6 +219,8 @@ class TurnTerminal:
         if not written:
             write = partial(self._context.store.end_terminal, self._row.id, **end.fields)
             await self._context.unwritten.write(self._row.id, write)
+        if self._live is not None:
+            self._live.free_log()
 
     def _output(self, data: bytes) -> None:
         if not data:
