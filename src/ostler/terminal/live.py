@@ -333,7 +333,7 @@ class LiveTerminal:
             viewer.changed()
 
     def _forget(self) -> None:
-        """The bytes of a terminal whose end is stored are of no use when its last screen is known and nobody watches."""
+        """When the end is stored and its last screen is known, the bytes are of no use unless somebody watches."""
         if self._stored and self.final and not self._viewers:
             self.log.forget()
 
