@@ -338,7 +338,7 @@ async def test_the_program_stays_for_the_next_turn_and_ends_with_the_session(sta
         session = await o.session("script", folder=str(stable.folder))
         first, events = await run(session, "one")
         second, more = await run(session, "two")
-        assert (first.text, second.text) == ("nothing", "one")
+        assert (first.text, second.text) == ("nothing", "one"), second
         assert first.agent_session == second.agent_session is not None
         assert len({launch.pid for launch in stable.script.launches}) == 1
         opened = [event.terminal for event in (*events, *more) if isinstance(event, TerminalOpened)]
@@ -524,7 +524,7 @@ async def test_with_neither_a_turn_is_unproven_unless_a_pattern_proves_it(stable
         async with stable.ostler() as o:
             session = await o.session(who, folder=str(stable.folder), access="full")
             turn = begun(session, "please")
-            await until(lambda s=session: _shows(o, s.id, "Working…"))  # type: ignore[misc]
+            await until(lambda s=session: "screen: busy" in of(o.events(s.id), "signal"))  # type: ignore[misc]
             (stable.folder / "go").touch()
             envelope, _ = await turn_until(clock, 1, turn)
             assert envelope.outcome == outcome, envelope
