@@ -11,29 +11,28 @@ PAGE := src/ostler/server/page/index.html
 PAGE_SOURCES := $(shell find web \( -name node_modules -o -path web/test \) -prune -o -type f -print)
 PYTEST = $(BIN)/python -m pytest -q --durations=15
 # More than there are cores: many tests wait for a process, a screen or a page.
-WORKERS ?= $(shell echo $$(($$(nproc) * 2)))
-SIDE_BY_SIDE = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+WORKERS ?= $(shell echo $$(($$(nproc) * 3)))
 IN_MEMORY = sh tests/in_memory
 
-# What compiled modules are kept for: without them each start of an interpreter, and each worker, compiles everything.
+# What compiled modules are kept for: without them each start of an interpreter compiles everything.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test quick test-machines test-real test-core test-versions check check-python check-web compiled page wheel pictures tables bindings deps bench clean lock
+.PHONY: run test quick test-machines test-real test-core test-versions check check-python check-web page wheel pictures tables bindings deps bench clean lock
 
 run: $(VENV)/.ready $(PAGE)
 	@$(BIN)/python examples/serve.py
 
 test: deps $(VENV)/.ready $(PAGE)
-	@$(MAKE) --no-print-directory -j2 --output-sync=target check compiled
-	$(IN_MEMORY) $(PYTEST) $(SIDE_BY_SIDE) -m "not postgres" --ignore tests/real tests
+	@$(MAKE) --no-print-directory -j2 --output-sync=target check
+	$(IN_MEMORY) $(PYTEST) --workers $(WORKERS) -m "not postgres" --ignore tests/real tests
 
 # Machines that have joined each other: they share a Postgres, are killed, stopped and cut off, and wait for each other.
 test-machines: deps $(VENV)/.ready $(PAGE)
-	$(IN_MEMORY) $(PYTEST) $(SIDE_BY_SIDE) -m postgres --ignore tests/real tests
+	$(IN_MEMORY) $(PYTEST) --workers $(WORKERS) -m postgres --ignore tests/real tests
 
 # What is pure, while you work: no process, server or browser is started.
 quick: $(VENV)/.ready
-	OSTLER_TEST_QUICK=1 $(PYTEST) -n 2 $$($(BIN)/python tests/quick.py)
+	OSTLER_TEST_QUICK=1 $(PYTEST) --workers 2 $$($(BIN)/python tests/quick.py)
 
 check: check-python check-web
 
@@ -45,10 +44,6 @@ check-python: $(VENV)/.ready
 check-web: $(VENV)/.ready web/node_modules/.ready
 	cd web && $(NPM) run --silent check -- --output human
 	cd web && $(NPM) run --silent test
-
-# The tests as pytest compiles them: once, before each of its workers would do the same.
-compiled: $(VENV)/.ready
-	@$(BIN)/python -m pytest --collect-only -q --ignore tests/real tests > /dev/null
 
 # The page of the server, from web/. Quick when nothing changed.
 page: $(PAGE)
@@ -69,7 +64,7 @@ tables: $(VENV)/.ready
 
 # The real CLIs, pinned, in a cache folder of their own; each test talks to a scripted model on loopback.
 test-real: deps $(VENV)/.ready $(PAGE) $(CLIS)/.ready $(CLIS)/acp-python/.ready
-	OSTLER_TEST_CLIS=$(CLIS) OSTLER_TEST_NODE=$(NODE)/bin $(PYTEST) -n 2 --dist loadgroup $(SELECT) tests/real
+	OSTLER_TEST_CLIS=$(CLIS) OSTLER_TEST_NODE=$(NODE)/bin $(PYTEST) --workers 2 $(SELECT) tests/real
 
 # Of these what a change breaks first, with each CLI, in a quarter of the time.
 test-core: SELECT = -m core

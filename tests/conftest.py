@@ -20,6 +20,8 @@ from hypothesis import HealthCheck, settings
 from needs import may_be_skipped, require
 from prefork import quick_starts
 
+pytest_plugins = ["side_by_side"]
+
 # A slow machine is no failure, and whoever runs the tests first must not be the one who finds a rare example.
 SAME = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
 settings.register_profile("same", derandomize=True, database=None, max_examples=40, **SAME)
@@ -120,7 +122,8 @@ def mounted(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
 STARTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "socket.bind"}
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def quick() -> None:
     if os.environ.get("OSTLER_TEST_QUICK"):
         sys.addaudithook(_refuse_starts)
 

@@ -37,8 +37,8 @@ AGENT = (sys.executable, "-IS", agent.__file__)
 
 def main(kind: str, fd: int) -> None:
     import_parts()
-    if kind == "ostler":
-        import_ostler()
+    if kind != "parts":
+        import_ostler(everything=kind == "everything")
     os.posix_spawn = functools.partial(spawn, os.posix_spawn)
     gc.freeze()  # a collection in what is forked leaves the pages that it shares alone
     with socket.socket(fileno=fd) as asked:
@@ -57,13 +57,18 @@ def import_parts() -> None:
         importlib.import_module(name)
 
 
-def import_ostler() -> None:
+def import_ostler(everything: bool) -> None:
+    """Without `everything` it leaves out what most commands do not load: three times the modules, and each fork has to
+    copy twice the pages.
+    """
     import pkgutil
 
     import ostler
 
+    left_out = ("ostler.testing", "ostler.__main__", "ostler.process.warden")
+    large = () if everything else ("ostler.pipelines", "ostler.mcp")  # which load DBOS and pydantic
     for found in pkgutil.walk_packages(ostler.__path__, "ostler."):
-        if not found.name.startswith(("ostler.testing", "ostler.__main__", "ostler.process.warden")):
+        if not found.name.startswith((*left_out, *large)):
             importlib.import_module(found.name)
     for name in ("uvicorn.protocols.http.h11_impl", "rich.live", "rich.markdown", "jsonschema"):
         importlib.import_module(name)

@@ -29,7 +29,7 @@ from forker import __file__ as FORKER
 
 def start_ostler(args: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
     """`subprocess.Popen(["ostler", *args], …)`, forked where that makes no difference."""
-    return _popen(options)([sys.executable, "-m", "ostler", *args], **options)
+    return _popen(options, args)([sys.executable, "-m", "ostler", *args], **options)
 
 
 def run_ostler(args: Sequence[str], **options: Any) -> "subprocess.CompletedProcess[str]":
@@ -47,16 +47,17 @@ def start_python(code: str, *args: str, **options: Any) -> "subprocess.Popen[Any
 
 async def start_ostler_here(args: Sequence[str], **options: Any) -> asyncio.subprocess.Process:
     """The same for the running event loop: `asyncio.create_subprocess_exec("ostler", *args, …)`."""
-    forking = SimpleNamespace(Popen=_popen(options), PIPE=subprocess.PIPE)
+    forking = SimpleNamespace(Popen=_popen(options, args), PIPE=subprocess.PIPE)
     with mock.patch.object(
         asyncio.unix_events, "subprocess", forking
     ):  # it makes the process before it awaits anything
         return await asyncio.create_subprocess_exec(sys.executable, "-m", "ostler", *args, **options)
 
 
-def _popen(options: dict[str, Any]) -> Any:
-    by_interpreter = any(name.startswith("PYTHON") for name in options.get("env") or os.environ)
-    return subprocess.Popen if by_interpreter else Forked  # an interpreter reads them before all else
+def _popen(options: dict[str, Any], command: Sequence[str] = ()) -> Any:
+    if any(name.startswith("PYTHON") for name in options.get("env") or os.environ):
+        return subprocess.Popen  # an interpreter reads them before all else
+    return Forked if command[:1] and command[0] not in ("pipeline", "mcp") else ForkedOfEverything
 
 
 @contextmanager
@@ -93,6 +94,12 @@ class Forked(subprocess.Popen[Any]):
         self.pid = forker(self.kind).fork(request, [*streams, *pass_fds])
         self._child_created = True
         self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)
+
+
+class ForkedOfEverything(Forked):
+    """The same for what may load any module of ostler."""
+
+    kind: ClassVar[str] = "everything"
 
 
 class ForkedPart(Forked):

@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # One CLI is run by one worker: some of them take 2 GB and all of them a core.
     for item in items:
         agent = getattr(item, "callspec", None) and item.callspec.params.get("agent")
-        item.add_marker(pytest.mark.xdist_group(agent or "common"))
+        item.add_marker(pytest.mark.together(agent or "common"))
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from real.yard import PIXEL
 from waiting import until
 from work.acp_yard import AcpYard, frames, overheard, pid_of, turn
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("acpx")]
+pytestmark = [pytest.mark.timeout(240), pytest.mark.together("acpx")]
 
 
 def modules() -> Path:

@@ -11,7 +11,7 @@ from ostler.model import Answered, Asked, TextDelta, ToolEnded
 from waiting import until
 from work.acp_yard import AcpYard, pid_of, turn
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("acpx")]
+pytestmark = [pytest.mark.timeout(120), pytest.mark.together("acpx")]
 READ = "I'll help you with that. Let me start by reading some files to understand the current situation."
 LAST = {
     "allow": " Perfect! I've successfully updated the configuration. The changes have been applied.",

@@ -14,7 +14,7 @@ from acp_peer import Frame, Peer, Schema, choose, environ_of, peer_of
 from real.yard import Yard
 from waiting import wait_until
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("acpx")]
+pytestmark = [pytest.mark.timeout(240), pytest.mark.together("acpx")]
 
 ASK = '[[ask:{"tool": "shell", "input": {"command": "touch made.txt"}, "then": [{"run": "touch made.txt"}]}]][[say:so]]'
 CLIENTS = ("initialize", "session/new", "session/prompt", "session/close", "session/set_mode", "session/resume")
