@@ -5,11 +5,14 @@ half a minute before the first test begins. Here that is done once. A file goes 
 the collection; what is marked `together(name)` counts as one file.
 """
 
+import io
 import os
 import pickle
 import signal
 import sys
+import tempfile
 import warnings
+from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -147,9 +150,7 @@ def work(session: pytest.Session, files: list[list[pytest.Item]], queue: int, te
     config = session.config
     for name in (each for each in os.environ if each.startswith("PYTEST_CURRENT_TEST")):
         del os.environ[name]
-    capture = config.pluginmanager.getplugin("capturemanager")
-    capture.stop_global_capturing()  # its files are those of all workers
-    capture.start_global_capturing()
+    own_captures(config)
     config.pluginmanager.getplugin("terminalreporter")._tw._file = open(os.devnull, "w")  # noqa: SIM115
     folder.mkdir(mode=0o700)
     config._tmp_path_factory._basetemp = folder  # type: ignore[attr-defined]
@@ -157,14 +158,21 @@ def work(session: pytest.Session, files: list[list[pytest.Item]], queue: int, te
     while number := os.read(queue, EACH):
         at = int.from_bytes(number, "big")
         tells.send(("file", at))
-        elsewhere = next((other[0] for other in files if other is not files[at]), None)
-        following = [*files[at][1:], elsewhere]  # at the end of a file what belongs to the session stays
+        following = [*files[at][1:], session]  # after a file nothing stays but what belongs to the session
         for item, next_item in zip(files[at], following, strict=True):
             config.hook.pytest_runtest_protocol(item=item, nextitem=next_item)
     session._setupstate.teardown_exact(None)
-    capture.stop_global_capturing()
     tells.close()
     _exit()
+
+
+def own_captures(config: pytest.Config) -> None:
+    """What is printed goes to files that were opened before the fork: from here on to others of the same numbers."""
+    capture = config.pluginmanager.getplugin("capturemanager")
+    capture.suspend(in_=True)
+    for each in (capture._global_capturing.out, capture._global_capturing.err):
+        with suppress(AttributeError, io.UnsupportedOperation), tempfile.TemporaryFile() as file:  # -s, --capture=sys
+            os.dup2(file.fileno(), each.tmpfile.fileno())
 
 
 def _exit() -> None:

@@ -54,11 +54,13 @@ def test_what_is_shared_is_shared_by_a_file_and_by_a_worker(tmp_path: Path) -> N
 
 def test_failures_skips_and_warnings_are_told(tmp_path: Path) -> None:
     mixed = """
-import warnings, pytest
+import sys, warnings
+from _pytest.outcomes import Skipped
+stderr = sys.stderr
 class Odd(UserWarning):
     __reduce__ = None  # cannot be sent
-def test_fails(): print("said before"); assert {"a": 1} == {"a": 2}
-def test_is_skipped(): pytest.skip("not here")
+def test_fails(): print("said before", file=stderr); assert {"a": 1} == {"a": 2}
+def test_is_skipped(): raise Skipped("not here")
 def test_warns(): warnings.warn(Odd("mind this"))
 """
     code, told, counts = run(tmp_path, mixed=mixed, plain=PLAIN)
