@@ -6,9 +6,13 @@ for each module that is pure, a reason for each error that is ignored, and loops
 """
 
 import ast
+import gc
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+
+import pytest
 
 from ostler.agents import AGENTS
 
@@ -82,6 +86,15 @@ OWN_TIME = {"clock.py", "terminal/screen/process.py"} | {
 def room(path: Path) -> str:
     parts = path.relative_to(SRC).with_suffix("").parts
     return "" if parts in (("__init__",), ("__main__",)) else parts[0]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_collections() -> Iterator[None]:
+    """Half a million nodes are no garbage, and looking at them again and again takes longer than parsing."""
+    gc.disable()
+    yield
+    nodes.cache_clear()
+    gc.enable()
 
 
 @cache

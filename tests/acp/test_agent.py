@@ -528,9 +528,9 @@ async def test_the_end_of_the_client_ends_everything(folder: Path, how: str) -> 
 
 
 async def test_a_slow_reader_costs_no_memory(folder: Path) -> None:
-    """90 MB of updates that nobody reads: the turn goes on and ends; what was not read yet is in the journal."""
+    """45 MB of updates that nobody reads: the turn goes on and ends; what was not read yet is in the journal."""
     scenario = folder.parent / "scenario.toml"
-    steps = '{tool = {name = "t", output = "{big}"}}, ' * 800
+    steps = '{tool = {name = "t", output = "{big}"}}, ' * 400
     scenario.write_text(
         f'[[reply]]\nmatch = "(?P<big>x{{9,}})"\nsteps = [{steps}]\n[[reply]]\nsteps = [{{say = "hi"}}]\n'
     )
@@ -542,11 +542,11 @@ async def test_a_slow_reader_costs_no_memory(folder: Path) -> None:
         running = peer.begin("session/prompt", sessionId=session, prompt=text("x" * 55_000))
         async with beside(folder) as o:
             await until(lambda: o.find(session).turns >= 2 and o.find(session).state == "idle")
-        assert resident(peer.process.pid) - before < 90 << 20  # the newest events are kept at hand
+        assert resident(peer.process.pid) - before < 45 << 20  # the newest events are kept at hand
         peer.reads.set()
         assert (await peer.finish(running))["result"]["stopReason"] == "end_turn"
         ended = [u for u in peer.updates(session) if u.get("status") == "completed"]
-        assert len(ended) == 800 and sum(len(str(u)) for u in ended) > 80 << 20
+        assert len(ended) == 400 and sum(len(str(u)) for u in ended) > 40 << 20
 
 
 def resident(pid: int) -> int:

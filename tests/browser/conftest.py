@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -190,8 +191,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 class EverydayWindow:
     """The window that most tests of a file share: a new one takes a process, a login and the whole page again."""
 
-    def __init__(self, chromium: Browser, server: Server) -> None:
-        self._chromium, self.server = chromium, server
+    def __init__(self, chromium: Browser, server: Server, name: str = "You", rights: str = "admin", **context: Any):
+        self.server = server
+        self._open = partial(open_window, chromium, server, name, rights, **context)
+        self._size: ViewportSize = context.get("viewport", SIZE)
         self._reader: Reader | None = None
 
     def come(self, stay: bool = False) -> Reader:
@@ -200,16 +203,22 @@ class EverydayWindow:
         To `stay` is to find the page where the former test left it.
         """
         if self._reader is None:
-            self._reader = open_window(self._chromium, self.server)
+            self._reader = self._open()
             return self._reader
         page = self._reader.page
         page.unroute_all()
-        page.set_viewport_size(SIZE)
+        page.set_viewport_size(self._size)
         page.mouse.move(0, 0)
         if not stay:
             page.goto(f"{self.server.url}/#/")
+            page.wait_for_selector(".app")
             page.evaluate("document.activeElement?.blur()")
         return self._reader
+
+    def leave(self) -> None:
+        """Until somebody comes again it shows nothing: a page would draw whatever other tests do."""
+        if self._reader:
+            self._reader.page.goto("about:blank")
 
     def close(self) -> None:
         """The next one who comes gets a new one."""
@@ -236,16 +245,30 @@ def everyday_window(chromium: Browser, server: Server) -> Iterator[EverydayWindo
     window.close()
 
 
+@pytest.fixture(scope="module")
+def other_windows(chromium: Browser) -> Iterator[dict[str, EverydayWindow]]:
+    """Those of other people, servers and devices, which the tests of a file share, too."""
+    windows: dict[str, EverydayWindow] = {}
+    yield windows
+    for window in windows.values():
+        window.close()
+
+
 @pytest.fixture
 def visit(
-    request: pytest.FixtureRequest, chromium: Browser, server: Server, everyday_window: EverydayWindow
+    request: pytest.FixtureRequest,
+    chromium: Browser,
+    server: Server,
+    everyday_window: EverydayWindow,
+    other_windows: dict[str, EverydayWindow],
 ) -> Iterator[Callable[..., Reader]]:
-    """`visit()` is you in the everyday window; with a name, a server or a wish, somebody new in a window of their own.
+    """`visit()` is you in the everyday window; with a name, a server or a wish, somebody in a window of their own.
 
-    What went wrong in a page fails the test.
+    `alone` is for a window that nobody else can use afterwards. What went wrong in a page fails the test.
     """
     own: list[Reader] = []
     shared: list[Reader] = []
+    others: list[EverydayWindow] = []
 
     def come(
         name: str = "You",
@@ -255,10 +278,15 @@ def visit(
         stay: bool = False,
         **context: Any,
     ) -> Reader:
-        if alone or context or (name, rights) != ("You", "admin") or server is not everyday_window.server:
+        if alone:
             own.append(open_window(chromium, server, name, rights, **context))
             return own[-1]
-        shared.append(everyday_window.come(stay))
+        window = everyday_window
+        if context or (name, rights) != ("You", "admin") or server is not everyday_window.server:
+            made = EverydayWindow(chromium, server, name, rights, **context)
+            window = other_windows.setdefault(repr((server.url, name, rights, context)), made)
+            others.append(window)
+        shared.append(window.come(stay))
         return shared[-1]
 
     failed = request.session.testsfailed
@@ -267,5 +295,8 @@ def visit(
         reader.page.context.close()
     errors = [error for reader in (*own, *shared) for error in reader.errors]
     if errors or request.session.testsfailed > failed:
-        everyday_window.close()
+        for window in (everyday_window, *others):
+            window.close()
+    for window in others:
+        window.leave()
     assert errors == []

@@ -69,6 +69,17 @@ class Seat:
         except TimeoutError as error:
             raise AssertionError(f"{words!r} did not come; the screen shows:\n{self.text(id)}") from error
 
+    def wait_end(self, words: str, alone: bool = False) -> None:
+        """Until the screen ends with these words, or has no others."""
+        script = """([id, words, alone]) => {
+            const rows = window.__ostlerTerminals?.[id]?.text().replace(/ +$/gm, "") ?? "";
+            return alone ? rows === words : rows.endsWith(words);
+        }"""
+        try:
+            self.page.wait_for_function(script, arg=[self.id, words, alone], polling=POLLING)
+        except TimeoutError as error:
+            raise AssertionError(f"it does not end with {words!r}; the screen shows:\n{self.text()!r}") from error
+
     def wait_lease(self, holder: str) -> None:
         """Who has the keyboard, as the bar says it: you, agent, person, nobody, ended, lost …"""
         self.page.wait_for_selector(f".terminal-view:not([hidden]) .lease[data-holder='{holder}']")

@@ -35,13 +35,20 @@ def asking(name: str, **more: Any) -> str:
 class Asked:
     """Somebody who looks at a session in which an agent asks."""
 
-    def __init__(self, reader: Reader, prompt: str, access: str = "write", agent: str = "claude") -> None:
+    def __init__(
+        self, reader: Reader, prompt: str, access: str = "write", agent: str = "claude", typed: bool = False
+    ) -> None:
+        """`typed`: the prompt, into the session's page. Else the page comes later, and is drawn once."""
         self.reader, self.page = reader, reader.page
         body = {"agent": agent, "folder": str(reader.server.folder), "access": access}
         self.session = str(reader.call("POST", "/api/sessions", body)["id"])
+        if not typed:
+            body = {"prompt": prompt, "transport": "dialog"}
+            reader.call("POST", f"/api/sessions/{self.session}/turns", body)
         self.page.goto(f"{reader.server.url}/#/s/{self.session}")
-        self.page.locator("#next").fill(prompt)
-        self.page.locator("#next").press("Control+Enter")
+        if typed:
+            self.page.locator("#next").fill(prompt)
+            self.page.locator("#next").press("Control+Enter")
 
     @property
     def card(self) -> Locator:
@@ -64,7 +71,7 @@ class Asked:
 
 def test_an_ask_is_shown_in_full_and_allowed(visit: Callable[..., Reader]) -> None:
     reader = visit()
-    asked = Asked(reader, asking("allowed.txt"))
+    asked = Asked(reader, asking("allowed.txt"), typed=True)
     expect(asked.card).to_contain_text("claude asks to run a command")
     expect(asked.card.locator(".what")).to_have_text("$ touch allowed.txt")
     expect(asked.card).to_contain_text(COMMAND["reason"])
@@ -149,9 +156,8 @@ def test_a_tool_has_its_own_name_and_its_input_once(visit: Visit) -> None:
 
 def test_nobody_allows_by_key_what_they_have_not_seen(visit: Visit) -> None:
     reader = visit()
-    asked = Asked(
-        reader, asking("long.txt", input={"command": "\n".join(["touch long.txt", *["# x"] * 150, "echo the end"])})
-    )
+    command = "\n".join(["touch long.txt", *["# x"] * 150, "echo the end"])
+    asked = Asked(reader, asking("long.txt", input={"command": command}), typed=True)
     page, head, allow = asked.page, asked.card.locator("h2"), asked.button("Allow")
     journal = page.locator(".journal")
     expect(asked.card.locator(".unseen")).to_be_visible()
@@ -182,7 +188,7 @@ def test_nobody_allows_by_key_what_they_have_not_seen(visit: Visit) -> None:
 
 def test_keys_answer_only_the_ask_that_has_the_focus(visit: Callable[..., Reader]) -> None:
     reader = visit()
-    asked = Asked(reader, asking("keys.txt") + asking("second.txt"))
+    asked = Asked(reader, asking("keys.txt") + asking("second.txt"), typed=True)
     expect(asked.button("Allow")).to_be_enabled()
     expect(asked.page.locator("#next")).to_be_focused()  # the ask did not take it
     asked.page.keyboard.press("Escape")

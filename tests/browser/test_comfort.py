@@ -11,6 +11,7 @@ from playwright.sync_api import FilePayload, Locator, Page, Route, expect
 
 from browser.conftest import PATIENCE, Reader
 from browser.seat import Seat
+from waiting import wait_until
 
 Visit = Callable[..., Reader]
 expect.set_options(timeout=PATIENCE)
@@ -44,6 +45,9 @@ def steps(*all: dict[str, Any]) -> str:
         for step in all
         for name, value in step.items()
     )
+
+
+SHORT = "[[say:Here.]]"  # an agent that is not told what to do plays for seconds
 
 
 def turn(reader: Reader, session: str, prompt: str, **more: Any) -> str:
@@ -119,10 +123,10 @@ def test_tables_keep_their_words_and_their_sides_and_texts_their_direction(visit
 
 
 def test_what_is_being_written_survives_a_reload(visit: Visit) -> None:
-    reader = visit(alone=True)  # logs out
+    reader = visit()
     page = reader.page
     session = reader.new_session()
-    page.fill("#next", "half a thought")
+    page.fill("#next", f"half a thought {SHORT}")
     page.get_by_label("Access of this turn").select_option("write")
     page.set_input_files(".composer input[type=file]", {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"x"})
     expect(page.locator(".composer .attached .icon").first).to_be_visible()
@@ -131,7 +135,7 @@ def test_what_is_being_written_survives_a_reload(visit: Visit) -> None:
     page.reload()
     expect(page.locator("#prompt")).to_have_value("another one")
     page.goto(f"{reader.server.url}/#/s/{session}")
-    expect(page.locator("#next")).to_have_value("half a thought")
+    expect(page.locator("#next")).to_have_value(f"half a thought {SHORT}")
     expect(page.get_by_label("Access of this turn")).to_have_value("write")
     expect(page.locator(".composer .attached")).to_contain_text("notes.txt")
     page.press("#next", "Control+Enter")
@@ -145,6 +149,7 @@ def test_what_is_being_written_survives_a_reload(visit: Visit) -> None:
     page.get_by_role("menuitem", name="Log out").click()
     expect(page.get_by_text("You are not logged in")).to_be_visible()
     assert "not for others" not in page.evaluate("JSON.stringify(localStorage)")
+    reader.enter(reader.server.link())  # for the tests that come after
 
 
 def test_a_prompt_waits_for_its_files_and_does_not_go_without_one(visit: Visit) -> None:
@@ -168,11 +173,11 @@ def test_a_prompt_waits_for_its_files_and_does_not_go_without_one(visit: Visit) 
         return next_held()
 
     page.route("**/api/uploads/*", hold)
-    page.fill("#next", "read it")
+    page.fill("#next", f"read it {SHORT}")
     attach_and_send("lost.txt").abort()
     expect(page.locator(".composer .chip.bad")).to_contain_text("lost.txt")
     expect(page.locator(".dock-note")).to_be_visible()
-    expect(page.locator("#next")).to_have_value("read it")
+    expect(page.locator("#next")).to_have_value(f"read it {SHORT}")
     page.get_by_role("button", name="Remove lost.txt").click()
     attach_and_send("notes.txt").continue_()
     ended(page, "Turn 1 done")
@@ -193,19 +198,21 @@ def test_an_image_is_known_as_one_before_and_after_it_is_sent(visit: Visit) -> N
         {"name": "shot", "mimeType": "image/png", "buffer": PIXEL},  # it is the content that counts
     ]
     page.set_input_files(".composer input[type=file]", files)
-    page.fill("#next", "look")
-    for _ in ("as it is written", "after a reload"):
+    page.fill("#next", f"look {SHORT}")
+    for then in ("as it is written", "after a reload"):
+        if then == "after a reload":
+            page.reload()
+            expect(page.locator("#next")).to_have_value(f"look {SHORT}")
         for name, shape in (("notes.txt", "#i-file"), ("shot", "#i-image")):
             expect(icon(page.locator(".composer .attached li", has_text=name))).to_have_attribute("href", shape)
-        page.reload()
-        expect(page.locator("#next")).to_have_value("look")
     expect(page.locator(".composer .btn.primary")).to_have_attribute("aria-disabled", "false")  # it is connected
     page.press("#next", "Control+Enter")
     ended(page, "Turn 1 done")
-    for _ in ("as it was sent", "after a reload"):
+    for then in ("as it was sent", "after a reload"):
+        if then == "after a reload":
+            page.reload()
         for name, shape in (("notes.txt", "#i-file"), ("shot", "#i-image")):
             expect(icon(page.locator(".prompt .attached li", has_text=name))).to_have_attribute("href", shape)
-        page.reload()
     sent = reader.call("GET", f"/api/sessions/{session}/turns")["items"][0]["attachments"]
     assert sent == [{"name": "notes.txt", "image": False}, {"name": "shot", "image": True}]
 
@@ -278,17 +285,23 @@ def test_a_bell_of_a_session_that_is_not_open_is_seen_in_its_row(visit: Visit) -
     expect(page).not_to_have_title(re.compile("Bell"))
 
 
-def faults(page: Page) -> list[str]:
-    """What axe finds on the page as it is shown: rule, and where. The colours of a program are its own."""
+def faults(page: Page, within: str = "html", rules: tuple[str, ...] = ()) -> list[str]:
+    """What axe finds on the page as it is shown: rule, and where. The colours of a program are its own.
+
+    All of the page and by every rule, unless a part or some rules are named.
+    """
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE.read_text())
     return list(
         page.evaluate(
-            """async () => (await axe.run({exclude: [".xterm-rows"]}, {
+            """async ([within, rules]) => (await axe.run({include: [within], exclude: [".xterm-rows"]}, {
                     resultTypes: ["violations"],
-                    rules: {"target-size": {enabled: true}}, // off unless asked for
+                    preload: false, // of style sheets and films, for rules that are off
+                    // a rule that is off unless asked for
+                    ...(rules.length ? {runOnly: rules} : {rules: {"target-size": {enabled: true}}}),
                 })).violations
-                .flatMap(({id, nodes}) => nodes.map(({target}) => `${id}: ${target.join(" ")}`))"""
+                .flatMap(({id, nodes}) => nodes.map(({target}) => `${id}: ${target.join(" ")}`))""",
+            [within, rules],
         )
     )
 
@@ -297,27 +310,37 @@ def test_axe_finds_nothing(visit: Visit) -> None:
     reader = visit()
     page = reader.page
     page.set_viewport_size({"width": 1280, "height": 800})
-    session = reader.new_session()
+    page.goto(f"{reader.server.url}/#/new")  # where no turn is drawn while it runs
+    body = {"agent": "claude", "folder": str(reader.server.folder)}
+    session = reader.call("POST", "/api/sessions", body)["id"]
     for _ in range(4):  # more than there are tabs
         turn(reader, session, "[[say:again]]", wait=True)
     turn(reader, session, steps({"say": TABLE}, {"run": "ls /nowhere"}, {"fail": "limited"}), wait=True)
+    turn(reader, session, steps({"ask": ASK}), transport="dialog", wait=True)
+    wait_until(lambda: reader.call("GET", f"/api/sessions/{session}")["state"] == "asking")
+    page.goto(f"{reader.server.url}/#/s/{session}")
     ended(page, "Turn 5 failed")
-    turn(reader, session, steps({"ask": ASK}), transport="dialog")
     expect(page.locator(".ask .btn.primary")).to_be_enabled()
-    for wide, scheme in ((1280, "dark"), (1280, "light"), (720, "light"), (390, "dark")):
+    for wide, scheme, rules in (
+        (1280, "dark", ()),
+        (1280, "light", ("color-contrast", "link-in-text-block")),  # the same page in other colours
+        (720, "light", ()),
+        (390, "dark", ()),
+    ):
         page.set_viewport_size({"width": wide, "height": 800})
         page.emulate_media(color_scheme=scheme)
-        assert faults(page) == [], (wide, scheme)
+        assert faults(page, rules=rules) == [], (wide, scheme)
     page.set_viewport_size({"width": 1280, "height": 800})
     for view, there in (("grid", ".tile canvas"), ("new", ".stall"), (f"s/{session}", ".ask")):
         page.evaluate("view => (location.hash = `#/${view}`)", view)
         expect(page.locator(there).first).to_be_visible()
-        assert faults(page) == [], view
+        if view in ("grid", "new"):  # the session was looked at above
+            assert faults(page) == [], view
         page.keyboard.press("Tab")
         page.locator(".skip").focus()
         page.keyboard.press("Enter")
         expect(page.locator("#content:focus, #content :focus")).to_have_count(1)
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
-    assert faults(page) == []
+    assert faults(page, within="dialog[open]") == []
     page.keyboard.press("Escape")

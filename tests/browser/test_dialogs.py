@@ -30,7 +30,7 @@ def acp_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_the_composer_steers_the_running_turn(visit: Callable[..., Reader]) -> None:
-    asked = Asked(visit(), "[[say:It is begun.]] [[hear]] [[hear]]")
+    asked = Asked(visit(), "[[say:It is begun.]] [[hear]] [[hear]]", typed=True)
     journal, field = asked.page.locator(".journal"), asked.page.locator("#next")
     expect(journal).to_contain_text("It is begun.")
     field.fill("leave the tests alone")

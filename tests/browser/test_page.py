@@ -12,6 +12,8 @@ from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from browser.conftest import PATIENCE, Reader, Server
 from browser.seat import Seat
+from browser.test_machines import picture
+from waiting import wait_until
 
 Visit = Callable[..., Reader]
 expect.set_options(timeout=PATIENCE)
@@ -53,6 +55,7 @@ REPLIES: list[dict[str, Any]] = [
     {"match": "talk", "steps": [{"say": f"paragraph {n}\n\n" * 3} for n in range(30)]},
     {"steps": [{"say": "You said: {prompt}"}]},
 ]
+PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 # What moves for as long as nothing else happens: its name, what changes, and how.
 ENDLESS = """() => document.getAnimations()
     .filter(one => one.effect.getTiming().iterations === Infinity)
@@ -102,15 +105,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scripted]:
 
 def begin(reader: Reader, prompt: str, **more: Any) -> str:
     """A session with this turn begun, shown. Returns the session's id."""
-    id = reader.new_session()
-    reader.call("POST", f"/api/sessions/{id}/turns", {"prompt": prompt, **more})
+    id = begin_elsewhere(reader, prompt, **more)
+    reader.page.goto(f"{reader.server.url}/#/s/{id}")
+    reader.page.wait_for_selector(".p-terminal")
     return id
 
 
-def begin_elsewhere(reader: Reader, prompt: str) -> str:
+def begin_elsewhere(reader: Reader, prompt: str, **more: Any) -> str:
     """The same while the page stays where it is."""
     id = str(reader.call("POST", "/api/sessions", {"agent": "claude", "folder": str(reader.server.folder)})["id"])
-    reader.call("POST", f"/api/sessions/{id}/turns", {"prompt": prompt})
+    reader.call("POST", f"/api/sessions/{id}/turns", {"prompt": prompt, **more})
     return id
 
 
@@ -157,9 +161,49 @@ def test_a_link_lets_one_browser_in_once(chromium: Browser, server: Scripted) ->
         stranger.close()
 
 
+def test_a_link_pasted_into_the_tab_that_asks_for_one_logs_in(chromium: Browser, server: Scripted) -> None:
+    """Only the fragment of the address changes then, and the browser loads nothing by itself."""
+    context = chromium.new_context()
+    try:
+        page = context.new_page()
+        page.goto(server.url)
+        expect(page.locator(".login")).to_contain_text("You are not logged in")
+        page.evaluate("link => { location.href = link; }", server.link())
+        expect(page.locator(".app")).to_be_visible()
+        assert "t=" not in page.url
+    finally:
+        context.close()
+
+
+def test_a_spent_link_pasted_there_is_called_invalid(chromium: Browser, server: Scripted) -> None:
+    link = server.link()
+    context = chromium.new_context()
+    try:
+        page = context.new_page()
+        page.goto(link)
+        expect(page.locator(".app")).to_be_visible()
+        context.clear_cookies()
+        page.goto("about:blank")
+        page.goto(server.url)
+        expect(page.locator(".login")).to_contain_text("You are not logged in")
+        page.evaluate("link => { location.href = link; }", link)
+        expect(page.locator(".login .problem, .login [role=alert]")).to_contain_text("invalid or has expired")
+        assert "t=" not in page.url
+    finally:
+        context.close()
+
+
+def test_a_link_with_more_rights_counts_in_a_window_that_could_only_look(visit: Visit, server: Scripted) -> None:
+    page = visit("Ada", "view", alone=True).page
+    expect(page.get_by_text("view only").first).to_be_visible()
+    page.evaluate("link => { location.href = link; }", server.link())
+    expect(page.get_by_text("view only")).to_have_count(0)
+    expect(page.locator(".app")).to_be_visible()
+
+
 def test_logging_out_ends_every_window_of_this_browser(visit: Visit) -> None:
     """One with a terminal and one with the list: both say how to log in, and neither tries again for ever."""
-    reader = visit(alone=True)
+    reader = visit()
     reader.new_session()
     seat = Seat(reader)
     seat.open_shell()
@@ -176,6 +220,8 @@ def test_logging_out_ends_every_window_of_this_browser(visit: Visit) -> None:
         expect(page.locator(".login")).to_contain_text("You are not logged in")
     assert reader.page.evaluate("opened") == 0
     assert len(asked) <= 2, asked  # a stream may be asked for once more, to be told so
+    other.close()
+    reader.enter(reader.server.link())  # for the tests that come after
 
 
 def test_a_turn_is_started_in_the_page_and_watched(visit: Visit, server: Scripted) -> None:
@@ -424,6 +470,23 @@ def test_a_fork_goes_on_where_the_other_one_stood(visit: Visit) -> None:
     expect(said(page).last).to_have_text("keep this in mind")
 
 
+def test_a_session_that_was_handed_over_leads_to_the_one_that_goes_on(visit: Visit) -> None:
+    reader = visit()
+    page = reader.page
+    session = reader.new_session()
+    reader.call("POST", f"/api/sessions/{session}/turns", {"prompt": "[[say:half done]]"})
+    wait_until(lambda: reader.call("GET", f"/api/sessions/{session}")["state"] == "idle")
+    expect(page.locator(".heir")).to_have_count(0)
+    heir = reader.call("POST", f"/api/sessions/{session}/hand", {"agent": "codex", "prompt": "[[say:finished]]"})["id"]
+    goes_on = page.get_by_role("link", name="continued by codex")
+    expect(goes_on).to_be_visible()
+    picture(reader, "heir")
+    goes_on.click()
+    expect(page).to_have_url(re.compile(rf"#/s/{heir}"))
+    page.get_by_role("link", name="handed over").click()
+    expect(page).to_have_url(re.compile(rf"#/s/{session}"))
+
+
 def test_a_question_of_the_agent_can_be_read(visit: Visit, server: Scripted) -> None:
     reader = visit()
     page = reader.page
@@ -443,16 +506,22 @@ def test_a_question_of_the_agent_can_be_read(visit: Visit, server: Scripted) -> 
 def test_everything_has_a_key(visit: Visit) -> None:
     reader = visit()
     page = reader.page
+    page.goto(f"{reader.server.url}/#/new")  # where no turn is drawn
     ids = []
     for word in ("one", "two", "three"):
-        ids.append(begin(reader, f"key {word}"))
-        ended(page, f"You said: key {word}")
+        ids.append(begin_elsewhere(reader, f"key {word}"))
+        expect(page.locator(".session", has_text=f"key {word}").locator(".state")).to_have_attribute(
+            "aria-label", "done"
+        )
+    page.goto(f"{reader.server.url}/#/s/{ids[-1]}")
+    ended(page, "You said: key three")
     keys = page.keyboard
     keys.press("/")
     expect(page.locator(".list-tools input")).to_be_focused()
-    keys.type("two is:done agent:claude")
+    keys.type("two")
+    keys.insert_text(" is:done agent:claude")  # the list is drawn for each key
     expect(page.locator(".session b")).to_have_text(["key two"])
-    keys.type(" nowhere")
+    keys.insert_text(" nowhere")
     expect(page.locator(".sessions")).to_contain_text("No sessions match")
     keys.press("Escape")
     expect(page.locator(".list-tools input")).not_to_be_focused()
@@ -475,7 +544,7 @@ def test_everything_has_a_key(visit: Visit) -> None:
     expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
     keys.press("Control+k")
     expect(page.get_by_role("combobox", name="Command or session")).to_be_focused()
-    keys.type("key one")
+    keys.insert_text("key one")
     keys.press("Enter")
     expect(page.locator("h1")).to_have_text("key one")
     keys.press("g")
@@ -507,9 +576,11 @@ def test_while_one_reads_further_up_nothing_moves(visit: Visit) -> None:
 
 def test_dark_and_light(visit: Visit) -> None:
     light, dark = "rgb(250, 249, 247)", "rgb(24, 23, 22)"
-    reader = visit(color_scheme="light")
+    reader = visit()
     page = reader.page
     view = page.locator(".view")
+    page.emulate_media(color_scheme="light")
+    page.reload()
     reader.new_session()
     expect(view).to_have_css("background-color", light)
     page.emulate_media(color_scheme="dark")
@@ -525,7 +596,7 @@ def test_dark_and_light(visit: Visit) -> None:
 
 
 def test_on_a_phone_there_is_one_pane_at_a_time(visit: Visit, server: Scripted) -> None:
-    phone = visit(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    phone = visit(**PHONE)
     page = phone.page
     begin_elsewhere(phone, "phone budget")
     fits = "() => document.scrollingElement.scrollWidth <= 390"
@@ -553,7 +624,7 @@ def test_on_a_phone_there_is_one_pane_at_a_time(visit: Visit, server: Scripted) 
 
 
 def test_on_a_phone_a_changed_address_brings_its_session_forward(visit: Visit, server: Scripted) -> None:
-    phone = visit(viewport={"width": 390, "height": 844})
+    phone = visit(**PHONE)
     page = phone.page
     ids = [begin_elsewhere(phone, words) for words in ("the first", "the second")]
     journal, sessions = page.locator(".p-journal"), page.locator(".p-sessions")
@@ -573,6 +644,55 @@ def test_on_a_phone_a_changed_address_brings_its_session_forward(visit: Visit, s
     page.click(".rail >> text=Sessions")  # which goes to the address of a session, and means the list
     expect(sessions).to_be_visible()
     expect(journal).to_be_hidden()
+
+
+def test_a_part_that_could_not_be_fetched_comes_when_the_phone_is_online_again(visit: Visit) -> None:
+    """What is missing is said in words, where it belongs, and only there: on a phone one pane is seen at a time."""
+    reader = visit()
+    page = reader.page
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.route("**/assets/TerminalPane*", lambda route: route.abort())
+    page.route("**/assets/viewer*", lambda route: route.abort())
+    page.reload()
+    id = reader.call("POST", "/api/sessions", {"agent": "claude", "folder": str(reader.server.folder)})["id"]
+    page.goto(f"{reader.server.url}/#/s/{id}")
+    told = page.get_by_text("This part of the page could not be loaded")
+    expect(told).to_have_count(1)
+    expect(page.locator(".p-journal")).to_be_visible()
+    expect(told).to_be_hidden()
+    page.get_by_role("link", name="Terminal").or_(page.get_by_role("button", name="Terminal")).first.click()
+    expect(told).to_be_visible()
+    page.unroute_all()
+    page.context.set_offline(True)
+    page.context.set_offline(False)
+    expect(told).to_have_count(0)
+    expect(page.get_by_text("No terminal yet")).to_have_count(1)
+
+
+def test_the_form_of_a_new_turn_fits_a_phone(visit: Visit) -> None:
+    reader = visit()
+    page = reader.page
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{reader.server.url}/#/new")
+    expect(page.get_by_role("group", name="Run as")).to_be_visible()
+    right = "one => one.getBoundingClientRect().right"
+    form = page.locator("form.first").evaluate(right)
+    assert all(page.locator(".first .choice .seg").nth(n).evaluate(right) <= form for n in range(2))
+
+
+def test_the_folder_of_a_session_is_readable_beside_a_long_model(visit: Visit) -> None:
+    """On a laptop the header has no room for everything: the name of the model gives way first."""
+    reader = visit()
+    (folder := reader.server.home / "shop").mkdir()
+    body = {"agent": "claude", "folder": str(folder), "model": "claude-sonnet-4-5-20250929", "name": "delivery"}
+    id = reader.call("POST", "/api/sessions", body)["id"]
+    page = reader.page
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.goto(f"{reader.server.url}/#/s/{id}")
+    expect(page.locator(".row-2 .where")).to_be_visible()
+    shown = page.locator(".row-2 .where .tail")
+    expect(shown).to_have_text("~/shop")
+    assert shown.evaluate("one => one.scrollWidth <= one.clientWidth"), shown.bounding_box()
 
 
 def test_agents_that_could_not_be_loaded_are_listed_with_the_reason(visit: Visit) -> None:
@@ -662,7 +782,7 @@ def test_the_journal_goes_on_after_the_servers_death(visit: Visit, tmp_path: Pat
     server = Scripted(tmp_path)
     server.start()
     try:
-        reader = visit(server=server)
+        reader = visit(server=server, alone=True)
         page = reader.page
         shell = server.shell("run", "claude", "until life-goes-on", "--quiet")
         page.click(".session:has-text('until life-goes-on')")

@@ -86,7 +86,7 @@ class Watch:
         context.on("request", lambda request: self.requests.append(request.url))
         context.on("dialog", self._dismiss)
         context.on("console", lambda message: self.console.append(message.text))
-        self.page.reload()
+        self.answer = self.page.reload()
         self.page.wait_for_selector(".app")
 
     def _dismiss(self, dialog: Dialog) -> None:
@@ -127,7 +127,7 @@ def attacked(reader: Reader, name: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("policy", [True, False], ids=["with its CSP", "without a CSP"])
 def test_no_attack_runs_anywhere_in_the_page(visit: Visit, policy: bool) -> None:
-    reader = visit(bypass_csp=not policy)
+    reader = visit() if policy else visit(bypass_csp=True)
     page, watch = reader.page, Watch(reader)
     session, terminal = attacked(reader, f"{NAME} {policy}")
     page.goto(f"{watch.origin}/#/s/{session}")
@@ -169,11 +169,10 @@ def test_no_attack_runs_anywhere_in_the_page(visit: Visit, policy: bool) -> None
 
 
 def test_what_got_into_the_page_all_the_same_would_not_run(visit: Visit) -> None:
-    reader = visit(alone=True)
+    reader = visit()
     page, watch = reader.page, Watch(reader)
-    answer = page.goto(reader.server.url)
-    assert answer
-    policy = answer.headers["content-security-policy"]
+    assert watch.answer
+    policy = watch.answer.headers["content-security-policy"]
     assert "script-src 'self';" in policy
     assert "default-src 'self';" in policy
     with page.expect_console_message(lambda message: "Content Security Policy" in message.text):

@@ -223,7 +223,7 @@ def test_a_busy_session(shell: Any) -> None:
 
 
 def test_the_reader_that_goes_away_is_no_drama(shell: Any) -> None:
-    process = shell.start("run", "script", "[[flood:2000000]] [[never_end]]", "--events")
+    process = shell.start("run", "script", "[[flood:300000]] [[never_end]]", "--events")
     process.stdout.read(10)
     process.stdout.close()
     assert (process.wait(timeout=60), process.stderr.read()) == (141, b"")
@@ -411,7 +411,8 @@ def test_exec_shows_no_secret_and_ends_with_its_reader(shell: Any) -> None:
     ran = shell("exec", "-q", "--", 'printf "<$MY_API_KEY>"; exit 3', env={"MY_API_KEY": SECRET})
     assert (ran.returncode, ran.stdout) == (3, f"<{'*' * len(SECRET)}>")
     assert ran.stderr.endswith("ended with exit code 3\n") and SECRET not in ran.stderr
-    process = shell.start("exec", "--", "yes")
+    # More than a pipe holds, so it is writing when its reader goes; and it would go on for long.
+    process = shell.start("exec", "--", f"yes {'y' * 99} | head -c 300000; sleep 600")
     process.stdout.read(2)
     process.stdout.close()
     assert process.wait(timeout=60) == 141
