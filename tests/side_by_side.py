@@ -11,6 +11,7 @@ import pickle
 import signal
 import sys
 import tempfile
+import traceback
 import warnings
 from contextlib import suppress
 from multiprocessing import Pipe
@@ -93,6 +94,8 @@ class Workers:
             try:
                 told.close()
                 work(self._session, self._files, self._queue, tells, self._folder / str(self._started))
+            except BaseException:
+                traceback.print_exc()
             finally:
                 os._exit(1)
         tells.close()
@@ -127,7 +130,8 @@ class Workers:
             why = f"the worker that had this test ended with {code}; it ran {unfinished[0]}"
             where = (nodeid.partition("::")[0], None, nodeid)
             self._hook.pytest_runtest_logreport(report=pytest.TestReport(nodeid, where, {}, "failed", why, "call"))
-        self._fork()
+        if worker.left:
+            self._fork()
 
     def _stop_if_wished(self) -> None:
         if self._session.shouldfail:
