@@ -63,7 +63,7 @@ def quote(path: Path) -> str:
 def run_as_nobody(home: Path, env: dict[str, str], options: Sequence[str], *reached: Path) -> str:
     """What pytest prints as that user; it has to pass."""
     env = {"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", **env}
-    options = ("-q", "-p", "no:cacheprovider", "-n0", f"--basetemp={home}/t", f"--rootdir={TESTS.parent}", *options)
+    options = ("-q", "-p", "no:cacheprovider", f"--basetemp={home}/t", f"--rootdir={TESTS.parent}", *options)
     code = f"import os, sys, pytest; assert os.getuid() == {NOBODY}; sys.exit(pytest.main(sys.argv[1:]))"
     before = reaching(home, Path(sys.base_prefix), *reached)
     argv = [*before, *AS_NOBODY, sys.executable, "-c", code, *options]

@@ -322,6 +322,24 @@ async def test_who_does_not_acknowledge_is_held_back(screens: Screens) -> None:
         await one.close()
 
 
+async def test_a_snapshot_in_between_makes_no_room_for_more(screens: Screens) -> None:
+    terminal = LiveTerminal(row(), screens)
+    stalled = Glass(terminal, acks=False)
+    await stalled.until(lambda: stalled.all(Leased))
+    terminal.output(b"0123456789" * 6_000)
+    await stalled.until(lambda: stalled.offset == 60_000)
+    stalled.say(Refresh())
+    await stalled.until(lambda: len(stalled.all(SnapshotMessage)) == 2)
+    terminal.output(b"0123456789" * 9_000)
+    await settled(stalled)
+    assert len(stalled.bytes) == HIGH
+    stalled.acks = True
+    stalled.acknowledge()
+    await stalled.until(lambda: stalled.offset == 150_000)
+    await stalled.close()
+
+
+
 async def test_who_was_held_back_for_long_gets_a_snapshot_instead(screens: Screens) -> None:
     terminal = LiveTerminal(row(), screens)
     glass = Glass(terminal, acks=False)

@@ -163,7 +163,7 @@ async def test_a_turn_that_never_ends_is_ended_with_its_process(clock: Clock, tm
     async with yard.ostler() as o:
         live = await yard.session(o)
         running = asyncio.create_task(turn(o, live, "hello", limits=Limits(total=600)))
-        await until(lambda: tree.marked(live.id) and live.id in o.dialogs._live)
+        await until(lambda: any(isinstance(event, TextDelta) for event in o.events(live.id)))  # it has the prompt
         envelope, events = await turn_until(clock, 601, running)
         assert envelope.error is not None
         assert (envelope.outcome, envelope.error.kind) == ("timed_out", "timed_out")

@@ -36,7 +36,8 @@ class ByteStream:
         self.hungry = False  # it waits for output and for nothing else
         self._cursor = self._base = self._most = offset if self.resumed and offset is not None else 0
         self._stalled = False
-        self._weight = 0  # of what was sent before `base` and is not acknowledged
+        self._before = 0  # bytes that were sent before `base`, and what was drawn in snapshots: not acknowledged
+        self._drawn = 0
         self._resizes = display.resizes
         self._alternate = display.modes.alternate  # when it leaves that, it knows nothing of what lay below
         self._facts = display.now if self.resumed else ScreenFacts()
@@ -57,7 +58,7 @@ class ByteStream:
             hint = "Acknowledge the offset after the last byte that was shown, or that of a snapshot"
             raise OstlerError("bad_request", f"offset {offset} was never sent; the last one was {self._most}", hint)
         if offset >= self._base:
-            self._base, self._weight = min(offset, self._cursor), 0
+            self._base, self._before, self._drawn = min(offset, self._cursor), 0, 0
 
     def refresh(self) -> None:
         """A snapshot is wanted."""
@@ -96,9 +97,13 @@ class ByteStream:
             return FOREVER
         return self._stream(now)
 
+    @property
+    def _unseen(self) -> int:
+        """Bytes under way."""
+        return self._before + self._cursor - self._base
+
     def _is_stalled(self) -> bool:
-        unseen = self._cursor - self._base
-        self._stalled = unseen >= HIGH or (self._stalled and unseen > LOW)
+        self._stalled = self._unseen >= HIGH or (self._stalled and self._unseen > LOW)
         return self._stalled
 
     def _lags(self) -> bool:
@@ -109,7 +114,7 @@ class ByteStream:
 
     def _snapshot(self, now: float) -> Frame | float:
         if self._look is None:
-            if self._weight + self._cursor - self._base >= HIGH:
+            if self._drawn + self._unseen >= HIGH:
                 return FOREVER  # until it acknowledges
             if now < self._look_at:
                 return self._look_at
@@ -126,7 +131,7 @@ class ByteStream:
     def _take(self, shot: ViewerSnapshot) -> None:
         shown = shot.shown
         self.begun = True
-        self._weight += self._cursor - self._base + len(shown.vt)
+        self._before, self._drawn = self._unseen, self._drawn + len(shown.vt)
         self._cursor = self._base = self._burst = shown.offset
         self._most = max(self._most, shown.offset)
         self._resizes, self._alternate = shot.resizes, shown.alternate
@@ -172,7 +177,7 @@ class ByteStream:
 
     def _piece(self, stop: int, whole: bool) -> bytes:
         """Bytes up to `stop`, as many as may go at once. Half a character waits for its other half."""
-        room = min(CHUNK, HIGH - (self._cursor - self._base))
+        room = min(CHUNK, HIGH - self._unseen)
         _, data = self._display.log.read(self._cursor, min(room, stop - self._cursor))
         if whole or self._cursor + len(data) < stop:
             return data[: len(data) - unfinished(data)]

@@ -469,7 +469,7 @@ async def test_a_command_that_has_just_begun_ends_with_its_turn(ostler: Ostler, 
         client.events += events
 
     client.terminals.begin(client.turn, slow, Redactor())
-    starting = asyncio.create_task(client.sh("sleep 600"))
+    starting = asyncio.create_task(client.start("sleep", "600"))
     await until(lambda: ostler.terminals.list(client.turn.session, live=True) != [])
     await until(lambda: client.terminals._known != {})
     stopping = asyncio.create_task(client.terminals.stop())
@@ -478,6 +478,6 @@ async def test_a_command_that_has_just_begun_ends_with_its_turn(ostler: Ostler, 
     id = await starting
     await stopping
     assert client.events == [
-        TerminalOpened(terminal=id, title="sh -c 'sleep 600'"),
+        TerminalOpened(terminal=id, title="sleep 600"),
         TerminalClosed(terminal=id, exit_code=None),
     ]

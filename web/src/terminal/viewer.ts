@@ -235,6 +235,7 @@ export class Viewer implements Source {
     this.#next = this.#shown = this.#acked = offset;
     this.#screen += 1;
     this.#sink?.show(cols, rows, vt);
+    this.#say({ kind: "ack", offset }); // after a large one no other comes before
     this.#know({ cols, rows, title, cwd, progress });
   }
 
