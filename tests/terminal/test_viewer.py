@@ -339,7 +339,6 @@ async def test_a_snapshot_in_between_makes_no_room_for_more(screens: Screens) ->
     await stalled.close()
 
 
-
 async def test_who_was_held_back_for_long_gets_a_snapshot_instead(screens: Screens) -> None:
     terminal = LiveTerminal(row(), screens)
     glass = Glass(terminal, acks=False)
