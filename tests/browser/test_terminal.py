@@ -280,6 +280,7 @@ def test_a_cut_connection_goes_on_without_a_gap(visit: Visit) -> None:
 def test_a_frame_that_is_missing_is_noticed_and_the_screen_is_whole_again(visit: Visit) -> None:
     seat = seated(visit("Carried"))
     said: list[str] = []
+    snapshots: list[int] = []  # their offsets
 
     def carry(socket: WebSocketRoute) -> None:
         server = socket.connect_to_server()
@@ -290,6 +291,8 @@ def test_a_frame_that_is_missing_is_noticed_and_the_screen_is_whole_again(visit:
                 dropped.append(frame)
             else:
                 socket.send(frame)
+            if isinstance(frame, str) and (told := json.loads(frame))["kind"] == "snapshot":
+                snapshots.append(told["offset"])
 
         def say(frame: str | bytes) -> None:
             said.append(str(frame))
@@ -302,6 +305,8 @@ def test_a_frame_that_is_missing_is_noticed_and_the_screen_is_whole_again(visit:
     seat.run("echo lost-$((7 + 1)); sleep 0.3; echo found-$((8 + 1))", "found-9")
     assert any('"refresh"' in frame for frame in said)
     assert "lost-8\nfound-9" in seat.text()
+    acknowledged = {told["offset"] for told in map(json.loads, said) if told["kind"] == "ack"}
+    assert len(snapshots) >= 2 and {*snapshots} <= acknowledged
 
 
 def test_keys_as_the_program_asked_for_them(seat: Seat) -> None:
