@@ -417,20 +417,23 @@ def test_an_answer_that_comes_late_does_not_bring_an_ended_turn_back(visit: Visi
     expect(page.locator(".turnbar")).to_contain_text("Busy")
     running = reader.call("GET", path)
     assert running["items"][0]["state"] == "running"
-    held: list[Route] = []
+    asked: list[Route] = []
 
     def hold(route: Route) -> None:
-        held.append(route)
+        asked.append(route)
+        if len(asked) > 2:
+            route.continue_()
 
-    def next_held() -> Route:
-        while not held:
+    def held(number: int) -> Route:
+        while len(asked) <= number:
             page.wait_for_timeout(20)  # the page's own events are heard meanwhile
-        return held.pop()
+        return asked[number]
 
-    page.route(f"**{path}", hold, times=2)
+    # Not `times=2`: Playwright then lets go of the second one, if it is there before the first one is answered.
+    page.route(f"**{path}", hold)
     page.reload()
-    next_held().fulfill(json=running)
-    late = next_held()  # asked again for what /api/live tells of the session
+    held(0).fulfill(json=running)
+    late = held(1)  # asked again for what /api/live tells of the session
     server.allow("late-go")
     expect(page.locator(".session[aria-current]")).to_contain_text("$0.17")
     late.fulfill(json=running)
