@@ -17,18 +17,19 @@ IN_MEMORY = sh tests/in_memory
 # What compiled modules are kept for: without them each start of an interpreter compiles everything.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test quick test-machines test-real test-core test-versions check check-python check-web page wheel pictures tables bindings deps bench clean lock
+.PHONY: run test quick test-long test-real test-core test-versions check check-python check-web page wheel pictures tables bindings deps bench clean lock
 
 run: $(VENV)/.ready $(PAGE)
 	@$(BIN)/python examples/serve.py
 
 test: deps $(VENV)/.ready $(PAGE)
 	@$(MAKE) --no-print-directory -j2 --output-sync=target check
-	$(IN_MEMORY) $(PYTEST) --workers $(WORKERS) -m "not postgres" --ignore tests/real tests
+	$(IN_MEMORY) $(PYTEST) --workers $(WORKERS) -m "not long and not postgres" --ignore tests/real tests
 
-# Machines that have joined each other: they share a Postgres, are killed, stopped and cut off, and wait for each other.
-test-machines: deps $(VENV)/.ready $(PAGE)
-	$(IN_MEMORY) $(PYTEST) --workers $(WORKERS) -m postgres --ignore tests/real tests
+# What takes long and breaks seldom: floods, random kills, hostile requests by the thousand, the page beyond its core, and
+# machines that have joined each other: they share a Postgres, are killed, stopped and cut off.
+test-long: deps $(VENV)/.ready $(PAGE)
+	$(IN_MEMORY) $(PYTEST) --workers $(WORKERS) -m "long or postgres" --ignore tests/real tests
 
 # What is pure, while you work: no process, server or browser is started.
 quick: $(VENV)/.ready

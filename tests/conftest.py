@@ -31,7 +31,9 @@ settings.load_profile("explore" if os.environ.get("OSTLER_TEST_EXPLORE") else "s
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(name): is skipped where the machine lacks that; see needs.py")
-    config.addinivalue_line("markers", "postgres: machines that have joined each other; `make test-machines`")
+    config.addinivalue_line("markers", "core: what a change breaks first, where all of it takes long: pages, real CLIs")
+    config.addinivalue_line("markers", "long: in `make test-long`: a flood, many kills, the page beyond its core")
+    config.addinivalue_line("markers", "postgres: in `make test-long`, too: machines that have joined each other")
     # Started in the background of a shell, everything would ignore Ctrl-C, and hand that on to its children.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -48,6 +50,7 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+PAGE = Path(__file__).parent / "browser"
 COMPUTING = {"agents", "model", "render", "settings", "store"}  # folders whose tests hardly wait for anything
 
 
@@ -70,6 +73,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         needed = {name for mark in item.iter_markers("needs") for name in mark.args}
         if "postgres" in (needed | set(getattr(item, "fixturenames", ()))):
             item.add_marker("postgres")
+        if item.path.is_relative_to(PAGE) and not item.get_closest_marker("core"):
+            item.add_marker("long")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -75,8 +75,8 @@ class Workers:
         """To the end of the tests; none of the workers is left then."""
         try:
             while self._running:
-                for told in wait(list(self._running)):
-                    self._hear(told)  # type: ignore[arg-type]
+                for results in wait(list(self._running)):
+                    self._receive(results)  # type: ignore[arg-type]
                     self._stop_if_wished()
         finally:
             for worker in self._running.values():
@@ -85,38 +85,38 @@ class Workers:
             os.close(self._queue)
 
     def _fork(self) -> None:
-        told, tells = Pipe(duplex=False)
+        results, sender = Pipe(duplex=False)
         sys.stdout.flush()
         sys.stderr.flush()
         self._started += 1
         pid = os.fork()
         if pid == 0:
             try:
-                told.close()
-                work(self._session, self._files, self._queue, tells, self._folder / str(self._started))
+                results.close()
+                work(self._session, self._files, self._queue, sender, self._folder / str(self._started))
             except BaseException:
                 traceback.print_exc()
             finally:
                 os._exit(1)
-        tells.close()
-        self._running[told] = Worker(pid)
+        sender.close()
+        self._running[results] = Worker(pid)
 
-    def _hear(self, told: Connection) -> None:
-        worker = self._running[told]
+    def _receive(self, results: Connection) -> None:
+        worker = self._running[results]
         try:
-            kind, said = told.recv()
+            kind, value = results.recv()
         except EOFError:
-            self._gone(self._running.pop(told))
+            self._gone(self._running.pop(results))
             return
         if kind == "file":
-            worker.left += [item.nodeid for item in self._files[said]]
+            worker.left += [item.nodeid for item in self._files[value]]
         elif kind == "report":
-            report = self._hook.pytest_report_from_serializable(config=self._session.config, data=said)
+            report = self._hook.pytest_report_from_serializable(config=self._session.config, data=value)
             self._hook.pytest_runtest_logreport(report=report)
         elif kind == "warning":
-            self._hook.pytest_warning_recorded.call_historic(kwargs=said)
+            self._hook.pytest_warning_recorded.call_historic(kwargs=value)
         else:
-            nodeid, location = said
+            nodeid, location = value
             worker.left.remove(nodeid)
             self._hook.pytest_runtest_logfinish(nodeid=nodeid, location=location)
 
@@ -149,7 +149,7 @@ class Worker:
 # -- in a worker ------------------------------------------------------------------------------------------
 
 
-def work(session: pytest.Session, files: list[list[pytest.Item]], queue: int, tells: Connection, folder: Any) -> None:
+def work(session: pytest.Session, files: list[list[pytest.Item]], queue: int, sender: Connection, folder: Any) -> None:
     """Runs files of the queue until it is empty, and ends the process."""
     config = session.config
     for name in (each for each in os.environ if each.startswith("PYTEST_CURRENT_TEST")):
@@ -158,15 +158,15 @@ def work(session: pytest.Session, files: list[list[pytest.Item]], queue: int, te
     config.pluginmanager.getplugin("terminalreporter")._tw._file = open(os.devnull, "w")  # noqa: SIM115
     folder.mkdir(mode=0o700)
     config._tmp_path_factory._basetemp = folder  # type: ignore[attr-defined]
-    config.pluginmanager.register(Teller(tells, config))
+    config.pluginmanager.register(Sender(sender, config))
     while number := os.read(queue, EACH):
         at = int.from_bytes(number, "big")
-        tells.send(("file", at))
+        sender.send(("file", at))
         following = [*files[at][1:], session]  # after a file nothing stays but what belongs to the session
         for item, next_item in zip(files[at], following, strict=True):
             config.hook.pytest_runtest_protocol(item=item, nextitem=next_item)
     session._setupstate.teardown_exact(None)
-    tells.close()
+    sender.close()
     _exit()
 
 
@@ -188,25 +188,25 @@ def _exit() -> None:
     os._exit(0)
 
 
-class Teller:
-    """Hands on what pytest tells in a worker."""
+class Sender:
+    """Hands on what pytest reports in a worker."""
 
-    def __init__(self, tells: Connection, config: pytest.Config) -> None:
-        self._tells, self._config = tells, config
+    def __init__(self, sender: Connection, config: pytest.Config) -> None:
+        self._sender, self._config = sender, config
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
-        self._tells.send(("report", data))
+        self._sender.send(("report", data))
 
     def pytest_runtest_logfinish(self, nodeid: str, location: Any) -> None:
-        self._tells.send(("end", (nodeid, location)))
+        self._sender.send(("end", (nodeid, location)))
 
     def pytest_warning_recorded(self, warning_message: Any, when: str, nodeid: str, location: Any) -> None:
-        told = {"warning_message": warning_message, "when": when, "nodeid": nodeid, "location": location}
+        warning = {"warning_message": warning_message, "when": when, "nodeid": nodeid, "location": location}
         try:
-            pickle.dumps(told)
+            pickle.dumps(warning)
         except Exception:  # of a class that cannot be sent
             text = f"{warning_message.category.__name__}: {warning_message.message}"
             where = (warning_message.filename, warning_message.lineno)
-            told["warning_message"] = warnings.WarningMessage(UserWarning(text), UserWarning, *where)
-        self._tells.send(("warning", told))
+            warning["warning_message"] = warnings.WarningMessage(UserWarning(text), UserWarning, *where)
+        self._sender.send(("warning", warning))

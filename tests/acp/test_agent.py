@@ -527,6 +527,7 @@ async def test_the_end_of_the_client_ends_everything(folder: Path, how: str) -> 
             assert tree.marked(id) == [] and tree.marked(turn.id) == []
 
 
+@pytest.mark.long
 async def test_a_slow_reader_costs_no_memory(folder: Path) -> None:
     """45 MB of updates that nobody reads: the turn goes on and ends; what was not read yet is in the journal."""
     scenario = folder.parent / "scenario.toml"

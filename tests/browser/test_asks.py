@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from playwright.sync_api import Locator, expect
 
 from browser.conftest import PATIENCE, Reader
@@ -69,6 +70,7 @@ class Asked:
         expect(self.page.locator(f".session[href*='{self.session}'] .now")).to_have_count(0)
 
 
+@pytest.mark.core
 def test_an_ask_is_shown_in_full_and_allowed(visit: Callable[..., Reader]) -> None:
     reader = visit()
     asked = Asked(reader, asking("allowed.txt"), typed=True)
@@ -93,6 +95,7 @@ def test_an_ask_is_shown_in_full_and_allowed(visit: Callable[..., Reader]) -> No
     expect(asked.page).not_to_have_title(re.compile(r"^\("))
 
 
+@pytest.mark.core
 def test_what_is_denied_does_not_run(visit: Callable[..., Reader]) -> None:
     reader = visit()
     asked = Asked(reader, asking("denied.txt"))

@@ -55,6 +55,7 @@ def test_an_agent_that_nobody_plays_is_steered_too(visit: Callable[..., Reader],
     asked.ended()
 
 
+@pytest.mark.core
 def test_a_tool_call_leads_to_its_terminal(visit: Callable[..., Reader], acp_server: Server) -> None:
     reader = visit(server=acp_server)
     command = 'echo "$((6 * 7)) oats"; read horse; echo "and $horse"'

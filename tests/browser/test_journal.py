@@ -59,6 +59,7 @@ TOP_ENTRY = """() => {
 }"""
 
 
+@pytest.mark.core
 def test_a_journal_is_drawn_while_it_grows(visit: Visit) -> None:
     """However fast an agent writes: whatever the page has read, there is more when it has been drawn."""
     reader = visit()
@@ -206,6 +207,7 @@ def test_however_many_tabs_there_are_what_one_does_goes_out(visit: Visit) -> Non
         tab.close()
 
 
+@pytest.mark.core
 def test_what_is_typed_while_a_prompt_is_on_its_way_is_not_lost(visit: Visit) -> None:
     reader = visit()
     page = reader.page

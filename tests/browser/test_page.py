@@ -136,6 +136,7 @@ def press_until(page: Page, key: str, seen: Locator) -> None:
         page.keyboard.press(key)
 
 
+@pytest.mark.core
 def test_a_link_lets_one_browser_in_once(chromium: Browser, server: Scripted) -> None:
     link = server.link()
     assert "#t=" in link
@@ -224,6 +225,7 @@ def test_logging_out_ends_every_window_of_this_browser(visit: Visit) -> None:
     reader.enter(reader.server.link())  # for the tests that come after
 
 
+@pytest.mark.core
 def test_a_turn_is_started_in_the_page_and_watched(visit: Visit, server: Scripted) -> None:
     page = visit().page
     (server.folder / "notes.txt").write_text("remember\n")
@@ -351,6 +353,7 @@ def test_what_stands_in_the_way_of_a_turn_is_said(visit: Visit, server: Scripted
     ended(page, "Turn 1 done")
 
 
+@pytest.mark.core
 def test_a_file_is_dropped_on_the_next_prompt(visit: Visit) -> None:
     reader = visit()
     page = reader.page
@@ -370,6 +373,7 @@ def test_a_file_is_dropped_on_the_next_prompt(visit: Visit) -> None:
     expect(page.locator(".composer .attached")).to_have_count(0)
 
 
+@pytest.mark.core
 def test_a_turn_of_a_shell_appears_as_it_happens(visit: Visit, server: Scripted) -> None:
     page = visit().page
     page.wait_for_selector(".p-sessions, .start")
@@ -387,6 +391,7 @@ def test_a_turn_of_a_shell_appears_as_it_happens(visit: Visit, server: Scripted)
     expect(row.locator(".state")).to_have_attribute("aria-label", "done")
 
 
+@pytest.mark.core
 def test_a_turn_is_cancelled(visit: Visit) -> None:
     reader = visit()
     page = reader.page
@@ -440,6 +445,7 @@ def test_an_answer_that_comes_late_does_not_bring_an_ended_turn_back(visit: Visi
     expect(ended(page, "Turn 1 done")).to_contain_text("41.2k in")
 
 
+@pytest.mark.core
 def test_prompts_queue_while_a_turn_runs(visit: Visit, server: Scripted) -> None:
     reader = visit()
     page = reader.page
@@ -598,6 +604,7 @@ def test_dark_and_light(visit: Visit) -> None:
     expect(view).to_have_css("background-color", dark)
 
 
+@pytest.mark.core
 def test_on_a_phone_there_is_one_pane_at_a_time(visit: Visit, server: Scripted) -> None:
     phone = visit(**PHONE)
     page = phone.page
@@ -722,6 +729,7 @@ def test_agents_that_could_not_be_loaded_are_listed_with_the_reason(visit: Visit
     page.unroute_all(behavior="wait")
 
 
+@pytest.mark.core
 def test_who_may_only_look_is_offered_nothing_else(visit: Visit, server: Scripted) -> None:
     owner = visit()
     begin(owner, "until guest-go")
@@ -751,6 +759,7 @@ def test_who_may_only_look_is_offered_nothing_else(visit: Visit, server: Scripte
         expect(page.get_by_role("menuitem", name=offer)).to_have_attribute("aria-disabled", "true")
 
 
+@pytest.mark.core
 def test_a_reload_restores_what_was_looked_at(visit: Visit, server: Scripted) -> None:
     reader = visit()
     page = reader.page
@@ -781,6 +790,7 @@ def test_the_terminal_pane_follows_the_window(visit: Visit) -> None:
     reader.page.wait_for_function(f"() => {width} === {wide}")
 
 
+@pytest.mark.core
 def test_the_journal_goes_on_after_the_servers_death(visit: Visit, tmp_path: Path) -> None:
     server = Scripted(tmp_path)
     server.start()

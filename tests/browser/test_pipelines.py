@@ -42,6 +42,7 @@ def start(reader: Reader, text: str = FLOW, **more: Any) -> str:
     return str(reader.call("POST", "/api/runs", body)["id"])
 
 
+@pytest.mark.core
 def test_a_run_is_started_drawn_and_its_gate_approved_with_words(visit: Visit) -> None:
     reader = visit()
     page = reader.page

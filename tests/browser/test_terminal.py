@@ -139,6 +139,7 @@ def test_the_first_visit_is_by_a_link_which_leaves_no_token_behind(chromium: Bro
     assert reader.errors == []
 
 
+@pytest.mark.core
 def test_what_is_typed_reaches_the_shell(seat: Seat) -> None:
     seat.run("echo $((6 * 7))=answer", "42=answer", key_by_key=True)
     seat.page.keyboard.press("ArrowUp")
@@ -163,6 +164,7 @@ def test_who_has_the_keyboard_has_the_program_fill_the_pane(seat: Seat) -> None:
     seat.wait_size(before)
 
 
+@pytest.mark.core
 def test_a_watcher_sees_the_same_and_changes_nothing(seat: Seat, visit: Visit) -> None:
     seat.run("echo shared-$((1 + 1))", "shared-2")
     size = seat.size
@@ -187,6 +189,7 @@ def test_a_watcher_sees_the_same_and_changes_nothing(seat: Seat, visit: Visit) -
     expect(other.page.locator(f"{FRONT} .xterm.enable-mouse-events")).to_have_count(0)  # a reader selects text
 
 
+@pytest.mark.core
 def test_the_keyboard_is_taken_over_and_handed_back(seat: Seat, visit: Visit) -> None:
     other = visit("Ada")
     other.page.goto(f"{other.server.url}/#/t/{seat.id}")
@@ -238,6 +241,7 @@ def test_who_may_only_watch_is_told_so(seat: Seat, visit: Visit) -> None:
     seat.wait_lease("you")
 
 
+@pytest.mark.core
 def test_a_reload_shows_the_same_screen_and_keeps_the_keyboard(seat: Seat) -> None:
     seat.run("printf '\\e[32mgreen-%s\\n' $((4 + 1))", "green-5")
     before, id = seat.text(), seat.id
@@ -348,6 +352,7 @@ def test_in_a_terminal_every_key_is_the_programs_but_for_the_chords(seat: Seat) 
     assert "$ n?/t" not in seat.text()
 
 
+@pytest.mark.core
 def test_an_input_method_types_what_it_made_of_the_keys(seat: Seat) -> None:
     seat.run("echo $((1 + 1))=up; cat", "2=up")
     tool = seat.page.context.new_cdp_session(seat.page)
@@ -371,6 +376,7 @@ def test_a_screen_reader_is_given_the_rows_as_text(seat: Seat) -> None:
     expect(seat.page.locator(f"{FRONT} .xterm-accessibility-tree")).to_have_count(0)
 
 
+@pytest.mark.core
 def test_a_paste_is_one_piece_and_a_program_cannot_reach_the_clipboard(seat: Seat) -> None:
     seat.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     seat.page.evaluate("navigator.clipboard.writeText('echo one\\necho two')")
@@ -449,6 +455,7 @@ def test_a_recording_is_looked_back_into(new_seat: Seat) -> None:
     new_seat.run("echo third-$((8 + 7))", "third-15")
 
 
+@pytest.mark.core
 def test_the_end_of_a_program_is_told_and_its_screen_stays(seat: Seat) -> None:
     id = seat.id
     seat.run("echo last-$((9 + 9))", "last-18")
@@ -472,6 +479,7 @@ def test_ending_a_program_takes_two_presses(seat: Seat) -> None:
     seat.wait_lease("ended")
 
 
+@pytest.mark.core
 def test_the_wall_shows_every_terminal_and_opens_one(seat: Seat) -> None:
     first = seat.id
     second = seat.open_shell()

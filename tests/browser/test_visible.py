@@ -52,6 +52,7 @@ def panes(page: Page) -> tuple[Any, Any]:
     return box(page.locator(".p-terminal")), box(page.locator(".p-journal"))
 
 
+@pytest.mark.core
 def test_a_person_takes_over_and_hands_back(shown: Shown) -> None:
     page, seat = shown.page, shown.seat
     shown.send("one [[say:Here.]]")

@@ -19,7 +19,6 @@ _CLONE_NEWNET = 0x40000000
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "core: what a change breaks first; `make test-core` runs these alone")
     alone_with_loopback()
 
 

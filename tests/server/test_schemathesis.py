@@ -150,6 +150,7 @@ async def disowned(yard: Yard, run: RunRow) -> None:
     await yard.site.run_processes.runs.change(run.id, owner=None)
 
 
+@pytest.mark.long
 def test_with_a_token(farm: Farm) -> None:
     asked: dict[str, set[int]] = {}
     token, session = farm.yard.token(), plain_session()

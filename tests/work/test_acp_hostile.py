@@ -177,6 +177,7 @@ async def test_an_agent_that_talks_and_never_listens(tmp_path: Path, monkeypatch
     assert envelope.error is not None and envelope.error.kind == "undelivered"
 
 
+@pytest.mark.long
 async def test_tens_of_thousands_of_updates_with_a_slow_reader(tmp_path: Path) -> None:
     """What nobody has read yet lies in the store, not in memory; what we have not taken yet holds the agent back."""
     yard = yard_of(tmp_path, "flood")

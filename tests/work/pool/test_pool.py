@@ -320,6 +320,7 @@ AUDIT = """
 """
 
 
+@pytest.mark.long
 async def test_many_turns_of_five_processes_stay_within_all_limits_and_all_finish(stable: Stable) -> None:
     """OSTLER_POOL_TURNS=200 runs as many; each start is looked at inside its own transaction.
 
