@@ -12,12 +12,13 @@ PAGE_SOURCES := $(shell find web \( -name node_modules -o -path web/test \) -pru
 PYTEST = $(BIN)/python -m pytest -q --durations=15
 # More than there are cores: many tests wait for a process, a screen or a page.
 WORKERS ?= $(shell echo $$(($$(nproc) * 3)))
+REAL_WORKERS ?= $(shell echo $$(($$(nproc) * 2)))
 IN_MEMORY = sh tests/in_memory
 
 # What compiled modules are kept for: without them each start of an interpreter compiles everything.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test quick test-long test-real test-core test-versions check check-python check-web page wheel pictures tables bindings deps bench clean lock
+.PHONY: run test quick test-long test-real test-core test-versions clis check check-python check-web page wheel pictures tables bindings deps bench clean lock
 
 run: $(VENV)/.ready $(PAGE)
 	@$(BIN)/python examples/serve.py
@@ -64,8 +65,10 @@ tables: $(VENV)/.ready
 	@$(BIN)/python tools/page_types.py
 
 # The real CLIs, pinned, in a cache folder of their own; each test talks to a scripted model on loopback.
-test-real: deps $(VENV)/.ready $(PAGE) $(CLIS)/.ready $(CLIS)/acp-python/.ready
-	OSTLER_TEST_CLIS=$(CLIS) OSTLER_TEST_NODE=$(NODE)/bin $(PYTEST) --workers 2 $(SELECT) tests/real
+test-real: deps $(VENV)/.ready $(PAGE) clis
+	OSTLER_TEST_CLIS=$(CLIS) OSTLER_TEST_NODE=$(NODE)/bin $(PYTEST) --workers $(REAL_WORKERS) $(SELECT) tests/real
+
+clis: $(CLIS)/.ready $(CLIS)/acp-python/.ready
 
 # Of these what a change breaks first, with each CLI, in a quarter of the time.
 test-core: SELECT = -m core

@@ -16,6 +16,7 @@ from ostler.testing.model import ScriptedModel
 from real.yard import Yard
 
 _CLONE_NEWNET = 0x40000000
+SLOW = ("gemini", "opencode", "qwen", "claude")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -35,10 +36,16 @@ def _bring_up_loopback() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # One CLI is run by one worker: some of them take 2 GB and all of them a core.
+    # One CLI is run by one worker, since some of them take 2 GB. The slow ones begin, so that none of them is the last.
+    items.sort(key=lambda item: SLOW.index(agent_of(item)) if agent_of(item) in SLOW else len(SLOW))
     for item in items:
-        agent = getattr(item, "callspec", None) and item.callspec.params.get("agent")
-        item.add_marker(pytest.mark.together(agent or "common"))
+        item.add_marker(pytest.mark.together(agent_of(item)))
+
+
+def agent_of(item: pytest.Item) -> str:
+    return (
+        isinstance(item, pytest.Function) and hasattr(item, "callspec") and item.callspec.params.get("agent")
+    ) or "any"
 
 
 @pytest.fixture

@@ -18,18 +18,14 @@ from ostler.work import LiveSession, Ostler
 from ostler.work.dialogs.asks import AskAnswer
 from ostler.work.transports.spares import SpareKind
 from ostler.work.tuis.delivery import QUIET, STEADY
-from real.yard import Yard
+from real.yard import Yard, each
 from waiting import until
 
 HOOKED = ["claude", "codex", "gemini", "qwen"]  # those that call ostler back
 AGENTS = [*HOOKED, "copilot"]
 pytestmark = [pytest.mark.timeout(240)]
 every_agent = pytest.mark.parametrize("agent", AGENTS)
-# What CI runs: the three whose own screens people use most.
-IN_CI = [
-    pytest.param(agent, marks=pytest.mark.core) if agent in ("claude", "codex", "gemini") else agent for agent in AGENTS
-]
-every_agent_some_in_ci = pytest.mark.parametrize("agent", IN_CI)
+every_agent_some_in_ci = each(AGENTS, core=("claude", "codex", "gemini"))  # whose own screens people use most
 hooked_agents = pytest.mark.parametrize("agent", HOOKED)
 
 
@@ -310,7 +306,7 @@ async def test_a_rule_denies_a_tool_call_by_a_hook(visible: Yard) -> None:
         assert envelope.outcome == ("failed" if visible.agent == "qwen" else "done"), envelope
 
 
-@pytest.mark.parametrize("agent", [pytest.param("claude", marks=pytest.mark.core), "gemini", "qwen", "copilot"])
+@each(("claude", "gemini", "qwen", "copilot"), core=("claude",))
 async def test_a_new_session_has_a_screen_that_is_started_already(visible: Yard) -> None:
     """codex has none: it chooses the id of its conversation itself."""
     config = visible.home / ".config" / "ostler" / "config.toml"

@@ -18,7 +18,7 @@ from ostler.model import Asked, Envelope, Host, Launch, Limits, Notice, ToolEnde
 from ostler.work import LiveSession, Ostler
 from ostler.work.dialogs.asks import AskAnswer
 from real.token_server import token_server
-from real.yard import Yard
+from real.yard import Yard, each
 from security import attack
 from security.attacked import MAY_FAIL, NOT_HELD, TRIES, told, world_in
 
@@ -110,8 +110,7 @@ async def test_nothing_gets_out_of_an_agent_that_allows_itself_everything(
         assert (set(os.listdir(yard.folder)) != before) is (access == "write")
 
 
-@pytest.mark.parametrize("agent", WALLED)
-@pytest.mark.core
+@each(WALLED, core=("claude",))
 async def test_without_a_wall_the_same_gets_through_it(yard: Yard) -> None:
     """The same tries by the same shell under `full`: that they get through shows that a wall is what holds them."""
     with world_in(yard.home.parent, yard.home) as world:

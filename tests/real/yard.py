@@ -7,10 +7,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import pytest
 
 from ostler.model import AnyEvent, Envelope
 from ostler.process import tree
@@ -26,6 +28,13 @@ PIXEL = base64.b64decode(  # a PNG
 # What the CLIs said of their versions and flags, in tests before: to ask is half of what a short test costs.
 ASKED: dict[str, Any] = {}
 AGENTS = ("claude", "codex", "gemini", "qwen", "opencode", "copilot")
+
+
+def each(agents: Iterable[str], core: Iterable[str]) -> pytest.MarkDecorator:
+    """A test with each of these agents; only some of them in CI, where one agent's test says much of the others'."""
+    return pytest.mark.parametrize(
+        "agent", [pytest.param(agent, marks=[pytest.mark.core] if agent in core else []) for agent in agents]
+    )
 
 
 def setup_of(agent: str) -> ModuleType:
