@@ -58,23 +58,25 @@ COMPUTING = {"agents", "model", "render", "settings", "store"}  # folders whose 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that wait come first, those of each folder spread out; so workers neither all compute nor all wait.
 
-    What computes is left for the end, when a worker would else be the only one that still has something to do.
+    Machines with a Postgres wait longest and begin. What computes is left for the end, when a worker would else be the
+    only one that still has something to do.
     """
-    folders: dict[str, list[Path]] = {}  # "browser", "work" … with their files
-    for path in dict.fromkeys(item.path for item in items):
-        folders.setdefault(path.relative_to(Path(__file__).parent).parts[0], []).append(path)
-    place = {
-        path: (name in COMPUTING, number / len(files))
-        for name, files in folders.items()
-        for number, path in enumerate(files)
-    }
-    items.sort(key=lambda item: place[item.path])
     for item in items:
         needed = {name for mark in item.iter_markers("needs") for name in mark.args}
         if "postgres" in (needed | set(getattr(item, "fixturenames", ()))):
             item.add_marker("postgres")
         if item.path.is_relative_to(PAGE) and not item.get_closest_marker("core"):
             item.add_marker("long")
+    with_postgres = {item.path for item in items if item.get_closest_marker("postgres")}
+    folders: dict[str, list[Path]] = {}  # "browser", "work" … with their files
+    for path in dict.fromkeys(item.path for item in items):
+        folders.setdefault(path.relative_to(Path(__file__).parent).parts[0], []).append(path)
+    place = {
+        path: (path not in with_postgres, name in COMPUTING, number / len(files))
+        for name, files in folders.items()
+        for number, path in enumerate(files)
+    }
+    items.sort(key=lambda item: place[item.path])
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
