@@ -99,3 +99,15 @@ def is_met(name: str) -> bool:
 def may_be_skipped(reason: str) -> bool:
     """Whether a skip for that reason is none of CI's business."""
     return any(need.machine and need.reason == reason for need in NEEDS.values())
+
+
+STARTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "socket.bind"}
+NOT_QUICK = "starts a process or a server, as no test of `make quick` may"
+refused: list[str] = []  # what the test that runs wanted to start
+
+
+def refuse_starts(event: str, args: object) -> None:
+    """For `sys.addaudithook`: a test that starts something is skipped."""
+    if event in STARTS:
+        refused.append(event)
+        pytest.skip(NOT_QUICK)
