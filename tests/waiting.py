@@ -2,6 +2,8 @@
 
 import asyncio
 import inspect
+import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -34,6 +36,17 @@ def ends(pid: int | str) -> bool:
             return True
 
     return bool(wait_until(has_ended))
+
+
+def stop(pid: int) -> None:
+    """SIGSTOP, and it does stand still: one that has only been sent the signal may still read what comes."""
+
+    def stands_still() -> bool:
+        states = [each.read_text().rpartition(")")[2].split()[0] for each in Path(f"/proc/{pid}/task").glob("*/stat")]
+        return all(state == "T" for state in states)
+
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(stands_still)
 
 
 def wait_until(condition: Callable[[], Any], seconds: float = PATIENCE) -> Any:

@@ -13,6 +13,7 @@ import pytest
 from playwright.sync_api import Page, Request, Route, expect
 
 from browser.conftest import PATIENCE, Reader, Server
+from waiting import stop
 
 Visit = Callable[..., Reader]
 expect.set_options(timeout=PATIENCE)
@@ -272,7 +273,7 @@ def test_a_server_that_hangs_is_noticed_and_comes_back(visit: Visit, server: Ser
     page.reload()
     expect(page.locator(".live-dot:not(.off)")).to_have_count(1)
     assert server._process
-    os.kill(server._process.pid, signal.SIGSTOP)
+    stop(server._process.pid)
     try:
         page.clock.fast_forward(9_000)
         page.clock.fast_forward(1_000)

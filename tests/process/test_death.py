@@ -13,6 +13,7 @@ from needs import needs
 from ostler.errors import OstlerError
 from ostler.model import Exit
 from ostler.process import Warden, cgroup, tree
+from waiting import stop
 
 OSTLER = """
 import asyncio, os, sys
@@ -165,7 +166,7 @@ async def test_a_daemon_that_nothing_leads_to_ends_with_a_killed_warden(
 
 async def test_a_spawn_under_way_when_the_warden_dies_is_crashed(spawn, warden, mark):
     await (await spawn("true")).wait()
-    os.kill(warden.pid, signal.SIGSTOP)
+    stop(warden.pid)
     starting = asyncio.create_task(spawn("sleep", "600"))
     await asyncio.sleep(0.01)
     os.kill(warden.pid, signal.SIGKILL)
@@ -178,7 +179,7 @@ async def test_a_spawn_under_way_when_the_warden_dies_is_crashed(spawn, warden, 
 
 async def test_many_requests_to_a_warden_that_does_not_read_are_kept(spawn, warden):
     await (await spawn("true")).wait()
-    os.kill(warden.pid, signal.SIGSTOP)
+    stop(warden.pid)
     starting = [asyncio.create_task(spawn("sh", "-c", f"exit {n % 100}")) for n in range(400)]
     await asyncio.sleep(0.05)
     os.kill(warden.pid, signal.SIGCONT)

@@ -10,6 +10,7 @@ import pytest
 from ostler.errors import OstlerError
 from ostler.model import Exit
 from ostler.process import Warden, raise_fd_limit, tree
+from waiting import stop
 
 TELL = """
 import json, os, sys
@@ -258,7 +259,7 @@ async def test_a_cancelled_wait_changes_nothing(spawn):
 
 
 async def test_a_cancelled_spawn_leaves_no_process(spawn, warden, mark, until):
-    os.kill(warden.pid, signal.SIGSTOP)
+    stop(warden.pid)
     before = len(os.listdir("/proc/self/fd"))
     starting = asyncio.create_task(spawn("sleep", "600"))
     await asyncio.sleep(0.01)

@@ -20,7 +20,7 @@ from ostler.terminal.log import ByteLog
 from ostler.terminal.screen.follow import Followers
 from ostler.terminal.screen.protocol import Cursor, Modes, Row, ScreenFacts, ScreenLimits, Snapshot, Update
 from ostler.terminal.screen.screens import Screen, Screens
-from waiting import PATIENCE
+from waiting import PATIENCE, stop
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 
@@ -299,7 +299,7 @@ async def test_a_sequence_that_crashes_the_library(screens: Screens) -> None:
 
 def stopped(screens: Screens) -> int:
     """The process, which does nothing any more."""
-    os.kill(screens.pids[0], signal.SIGSTOP)
+    stop(screens.pids[0])
     return screens.pids[0]
 
 

@@ -1,10 +1,9 @@
 """A prompt that the process of a dialog does not take up is undelivered, long before silence counts."""
 
 import asyncio
-import os
-import signal
 
 from ostler.testing.clock import Clock
+from waiting import stop
 from work.scripted import Stable, collect, turn_until
 
 
@@ -14,7 +13,7 @@ async def test_a_prompt_that_is_not_read_is_undelivered(stable: Stable, clock: C
         session = await o.session("script", folder=str(stable.folder))
         await collect(session, "one", transport="dialog")
         [launch] = stable.script.launches
-        os.kill(launch.pid, signal.SIGSTOP)
+        stop(launch.pid)
         await turn_until(clock, 1, asyncio.create_task(collect(session, "two", transport="dialog")))
         envelope = session.last
         assert envelope and envelope.error, envelope

@@ -21,7 +21,7 @@ from ostler.work.pool.view import queue_view
 from ostler.work.turns import run as turn_run
 from ostler.work.turns.begin import begin
 from prefork import start_python
-from waiting import until
+from waiting import stop, until
 from work.scripted import Stable, collect
 
 
@@ -143,7 +143,7 @@ async def test_a_stopped_process_holds_up_nobody(stable: Stable) -> None:
         other = stable.cli("run", "script", "[[say:late]]")
         try:
             stopped = await until(lambda: next((t for t in o.store.pool_turns() if not t.runs), None))
-            other.send_signal(signal.SIGSTOP)
+            stop(other.pid)
             mine = await started(o, stable)
             reason = "its ostler process is stopped"
             await until(lambda: (found := o.pool.waiting().get(stopped.id)) and found.reason == reason)

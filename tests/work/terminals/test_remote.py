@@ -31,7 +31,7 @@ from ostler.terminal.viewer_protocol import (
     read_terminal_message,
 )
 from ostler.work import Ostler
-from waiting import until
+from waiting import stop, until
 from work.far import Far, far
 from work.scripted import Stable
 
@@ -287,7 +287,7 @@ async def test_a_stopped_owner_is_an_error_for_the_one_who_asks(
 ) -> None:
     monkeypatch.setattr("ostler.work.owner.PATIENCE", 0.2)
     there = await start()
-    os.kill(there.process.pid, signal.SIGSTOP)
+    stop(there.process.pid)
     try:
         assert await kind_of(ostler.terminals.text(there.terminal)) == "crashed"
         assert await kind_of(ostler.terminals.view(there.terminal, ANNA, "view")) == "crashed"
