@@ -49,7 +49,7 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
-PAGE = Path(__file__).parent / "browser"
+PAGE, FAULTS = Path(__file__).parent / "browser", Path(__file__).parent / "faults"
 COMPUTING = {"agents", "model", "render", "settings", "store"}  # folders whose tests hardly wait for anything
 
 
@@ -64,7 +64,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         needed = {name for mark in item.iter_markers("needs") for name in mark.args}
         if "postgres" in (needed | set(getattr(item, "fixturenames", ()))):
             item.add_marker("postgres")
-        if item.path.is_relative_to(PAGE) and not item.get_closest_marker("core"):
+        beyond_core = item.path.is_relative_to(PAGE) and not item.get_closest_marker("core")
+        if beyond_core or item.path.is_relative_to(FAULTS):
             item.add_marker("long")
     with_postgres = {item.path for item in items if item.get_closest_marker("postgres")}
     folders: dict[str, list[Path]] = {}  # "browser", "work" … with their files

@@ -5,6 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.long
 CONFTEST = f"""
 import os, sys
 sys.path.append({str(Path(__file__).parent)!r})

@@ -6,8 +6,6 @@ import random
 import re
 from pathlib import Path
 
-import pytest
-
 from ostler.terminal.viewer_protocol import ResizeTerminal
 from server.served import Served, nothing_leaks, serving
 from waiting import PATIENCE
@@ -32,7 +30,6 @@ print(f"the size is {size.columns} x {size.lines}")
 """
 
 
-@pytest.mark.long
 async def test_a_flood_on_twenty_terminals_loses_nothing_and_lets_another_one_type(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         quiet = await served.session()

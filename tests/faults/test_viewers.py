@@ -4,8 +4,6 @@ import asyncio
 import random
 from pathlib import Path
 
-import pytest
-
 from server.served import nothing_leaks, serving
 from server.watching import Watcher
 from waiting import until
@@ -45,7 +43,6 @@ def pieces(count: int) -> bytes:
     return "".join(LINE.format(n=n, color=n % 8, end="\r\n") for n in range(count)).encode()
 
 
-@pytest.mark.long
 async def test_a_viewer_that_never_reads_costs_less_than_a_megabyte_and_holds_up_nobody(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         session = await served.session()

@@ -44,7 +44,6 @@ class Plan(Struct, frozen=True):
         return "a calm turn" if self.victim == "nobody" else "a turn that is killed"
 
 
-@pytest.mark.long
 async def test_nothing_is_left_after_visible_turns_with_random_kills(stable: Stable) -> None:
     work = [
         {"say": "Begun."},
@@ -72,7 +71,6 @@ async def test_nothing_is_left_after_visible_turns_with_random_kills(stable: Sta
     assert [str(path) for path in _left_files(stable)] == []
 
 
-@pytest.mark.long
 @pytest.mark.timeout(60 + 10 * TURNS)
 async def test_nothing_is_left_of_panes_after_random_kills(stable: Stable) -> None:
     """A turn whose ostler is killed goes on: the next one that comes takes it up, and it ends as if nothing was."""

@@ -88,6 +88,7 @@ async def fork_it(yard: Yard, run: str) -> None:
     assert nodes(done)["feed"]["session"]
 
 
+@pytest.mark.long
 async def test_a_run_whose_process_dies_is_interrupted_and_goes_on_with_the_answer(yard: Yard) -> None:
     begun = await start(yard, GATED)
     await reached(yard, begun["id"], "gate", "ask")

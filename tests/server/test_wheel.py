@@ -55,6 +55,7 @@ def test_the_wheel_has_the_package_and_not_the_sources_of_the_page(wheel: zipfil
     assert [name for name in names if name.endswith((".svelte", ".ts")) or "node_modules" in name] == []
 
 
+@pytest.mark.long
 def test_installed_in_a_fresh_environment_it_runs_a_turn(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     """Its dependencies are those of this environment; ostler itself is the wheel's."""
     venv.create(tmp_path / "venv", symlinks=True)

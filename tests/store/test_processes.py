@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
+
 from ostler.model import Text
 from ostler.store import Store
 from waiting import PATIENCE
@@ -81,6 +83,7 @@ async def test_of_two_processes_exactly_one_claims_a_turn(store: Store, make: Si
     assert {session.turns for session in store.sessions()} == {1}
 
 
+@pytest.mark.long
 def test_many_processes_create_one_store_at_once(tmp_path: Path, script: Script) -> None:
     code = """
 async def main():
@@ -110,6 +113,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.long
 async def test_kill_9_of_the_writer_loses_no_acknowledged_event(
     store: Store, make: SimpleNamespace, script: Script
 ) -> None:

@@ -17,6 +17,7 @@ from ostler.terminal.emulator import Emulator
 from terminal.screen_cases import SHOWN
 from terminal.tmux_rows import tmux_rows
 
+pytestmark = pytest.mark.long
 CAPTURES = Path(__file__).parent.parent / "captures"
 PROGRAMS = sorted(CAPTURES.glob("terminal/*.raw"))
 AGENTS = sorted(CAPTURES.glob("*/interactive-*.raw.txt"))
