@@ -6,14 +6,13 @@ import pytest
 
 from ostler.model import Notice, TransportName
 from real.test_tui import SETTLED
-from real.yard import Yard
+from real.yard import Yard, each
 
 WAY: list[TransportName] = ["pipe", "pty", "tmux", "dialog", "pipe"]
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
-@pytest.mark.core
+@each(("claude", "codex", "gemini"), core=("claude", "codex"))
 async def test_the_conversation_goes_along(agent: str, yard: Yard) -> None:
     SETTLED[agent](yard)
     async with yard.ostler() as o:

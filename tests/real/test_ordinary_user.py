@@ -16,7 +16,7 @@ WORKS = "test_write_has_a_shell_and_the_conversation_goes_on_inside_and_outside"
 HOLDS = "test_nothing_gets_out_of_an_agent_that_allows_itself_everything"
 
 
-@each(WALLED, core=("claude", "copilot"))  # a binary and a program of Node
+@each(WALLED, core=("claude",))
 def test_an_agent_works_and_nothing_gets_out(agent: str, home: Path) -> None:
     clis, walls = Path(os.environ["OSTLER_TEST_CLIS"]), TESTS / "real" / "test_walls.py"
     env = {name: os.environ[name] for name in ("OSTLER_TEST_CLIS", "OSTLER_TEST_NODE")}
