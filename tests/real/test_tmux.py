@@ -10,8 +10,8 @@ from ostler.agents import AGENTS as KNOWN
 from ostler.model import Answered, Notice, Started, Text
 from ostler.store import Store
 from ostler.work.dialogs.asks import AskAnswer
-from real.test_tui import PROMPTS, every_agent_some_in_ci, of, open_asks, run, visible
-from real.yard import Yard
+from real.test_tui import AGENTS, PROMPTS, of, open_asks, run, visible
+from real.yard import Yard, each
 from waiting import until
 from work.panes.killed import hooks_in
 from work.panes.own_tmux import own_tmux, panes
@@ -31,7 +31,7 @@ def state(yard: Yard) -> Path:
     return Path(yard.env["OSTLER_HOME"])
 
 
-@every_agent_some_in_ci
+@each(AGENTS, core=("claude", "codex", "gemini"))  # whose own screens people use most
 async def test_a_pane_takes_prompts_asks_is_interrupted_and_resumes(visible: Yard) -> None:
     """Newlines, quotes, `;`, emoji and 100 KB; a dialog; an interrupt; another pane that goes on; its end."""
     async with visible.ostler() as o:
