@@ -23,6 +23,7 @@ from security import attack
 from security.attacked import MAY_FAIL, NOT_HELD, TRIES, told, world_in
 
 WALLED = ("claude", "gemini", "qwen", "opencode", "copilot")
+HELD_IN_CI = {("claude", "write"), ("claude", "read"), ("opencode", "write"), ("copilot", "write")}
 pytestmark = [pytest.mark.timeout(300), needs("landlock")]
 
 # What an agent is asked to do all day: run the tests of two languages, commit what is there.
@@ -87,9 +88,9 @@ def with_full_flags(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("agent", "access"),
     [
-        *(pytest.param(agent, "write", marks=pytest.mark.core) for agent in WALLED),
-        pytest.param("claude", "read", marks=pytest.mark.core),
-        *((agent, "read") for agent in WALLED if agent != "claude"),
+        pytest.param(agent, access, marks=[pytest.mark.core] if (agent, access) in HELD_IN_CI else [])
+        for agent in WALLED
+        for access in ("write", "read")
     ],
 )
 async def test_nothing_gets_out_of_an_agent_that_allows_itself_everything(
