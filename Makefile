@@ -32,8 +32,8 @@ test: deps $(VENV)/.ready $(PAGE)
 test-long: deps $(VENV)/.ready $(PAGE)
 	$(IN_MEMORY) $(PYTEST) --workers $(WORKERS) -m "long or postgres" --ignore tests/real tests
 
-# What is pure, while you work. A test that would start a process or a server is skipped, and what it leaves open then is no
-# fault.
+# What is pure, while you work. A test that would start a process or a server is skipped; cut off like that, it may leave a
+# socket open, so no such warning counts here.
 quick: $(VENV)/.ready
 	OSTLER_TEST_QUICK=1 $(PYTEST) --workers 2 -W ignore::ResourceWarning $$($(BIN)/python tests/quick.py)
 

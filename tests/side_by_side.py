@@ -158,7 +158,7 @@ def work(session: pytest.Session, files: list[list[pytest.Item]], queue: int, se
     config.pluginmanager.getplugin("terminalreporter")._tw._file = open(os.devnull, "w")  # noqa: SIM115
     folder.mkdir(mode=0o700)
     config._tmp_path_factory._basetemp = folder  # type: ignore[attr-defined]
-    config.pluginmanager.register(Sender(sender, config))
+    config.pluginmanager.register(Reporter(sender, config))
     while number := os.read(queue, EACH):
         at = int.from_bytes(number, "big")
         sender.send(("file", at))
@@ -188,7 +188,7 @@ def _exit() -> None:
     os._exit(0)
 
 
-class Sender:
+class Reporter:
     """Hands on what pytest reports in a worker."""
 
     def __init__(self, sender: Connection, config: pytest.Config) -> None:

@@ -21,7 +21,7 @@ def test_that_passes(): pass
 """
 
 STARTING = """
-import contextlib, subprocess, socket, threading
+import contextlib, socket, subprocess
 import pytest
 
 @pytest.fixture(scope="module")
