@@ -30,7 +30,7 @@ settings.load_profile("explore" if os.environ.get("OSTLER_TEST_EXPLORE") else "s
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(name): is skipped where the machine lacks that; see needs.py")
-    config.addinivalue_line("markers", "core: what a change breaks first, where all tests take long: the page, real CLIs")
+    config.addinivalue_line("markers", "core: what a change breaks first, of tests that take long: the page, real CLIs")
     config.addinivalue_line("markers", "long: in `make test-long`: a flood, many kills, the page beyond its core")
     config.addinivalue_line("markers", "postgres: in `make test-long`, too: machines that have joined each other")
     # Started in the background of a shell, everything would ignore Ctrl-C, and hand that on to its children.
