@@ -48,7 +48,7 @@ def reaching(home: Path, *folders: Path) -> list[str]:
     lines = [f"mkdir {there} && mount --bind {quote(folder)} {there}" for folder, there in kept.items()]
     lines += [f"mount -t tmpfs -o mode=755 none {quote(shut)}" for shut in dict.fromkeys(hidden.values())]
     lines += [f"mkdir -p {quote(folder)} && mount --bind {there} {quote(folder)}" for folder, there in kept.items()]
-    return ["unshare", "--mount", "sh", "-c", " && ".join((*lines, 'exec "$@"')), "sh"]
+    return ["unshare", "--mount", "sh", "-c", " && ".join((*lines, 'cd "$PWD" && exec "$@"')), "sh"]
 
 
 def closed_above(folder: Path) -> Path | None:
@@ -65,7 +65,7 @@ def run_as_nobody(home: Path, env: dict[str, str], options: Sequence[str], *reac
     env = {"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", **env}
     options = ("-q", "-p", "no:cacheprovider", f"--basetemp={home}/t", f"--rootdir={TESTS.parent}", *options)
     code = f"import os, sys, pytest; assert os.getuid() == {NOBODY}; sys.exit(pytest.main(sys.argv[1:]))"
-    before = reaching(home, Path(sys.base_prefix), *reached)
+    before = reaching(home, Path(sys.base_prefix), TESTS.parent, Path(sys.prefix), *reached)
     argv = [*before, *AS_NOBODY, sys.executable, "-c", code, *options]
     done = subprocess.run(argv, cwd=TESTS.parent, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
