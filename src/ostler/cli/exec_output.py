@@ -8,7 +8,7 @@ from ostler.model import AnyEvent, Envelope, Notice
 from ostler.render.lines import ending
 from ostler.terminal.output_filter import OutputFilter
 from ostler.terminal.safe import one_line
-from ostler.work.terminals.turn_terminal import diff_of
+from ostler.work.turns.artifacts import diff_of
 
 
 class OutputView:

@@ -13,7 +13,7 @@ from ostler.cli.turns import Events
 from ostler.model import AnyEvent, Envelope, TerminalOpened
 from ostler.render.lines import ending
 from ostler.work import Ostler
-from ostler.work.terminals.turn_terminal import diff_of
+from ostler.work.turns.artifacts import diff_of
 
 
 class TerminalView:

@@ -13,7 +13,7 @@ from ostler.render.lines import DIM, MARKDOWN, WARN, Line, ending, plain, spoken
 from ostler.render.region import Foot
 from ostler.render.turn_renderer import TurnRenderer
 from ostler.terminal.safe import one_line, safe
-from ostler.work.terminals.turn_terminal import diff_of
+from ostler.work.turns.artifacts import diff_of
 from ostler.work.turns.tool_times import ToolTimes
 
 if TYPE_CHECKING:

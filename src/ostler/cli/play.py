@@ -53,7 +53,8 @@ def recording_of(recording: str | None) -> str:
     from ostler.cli.sessions import with_ostler
 
     async def path(o: "Ostler") -> str:
-        return (latest_recorded(o) if recording is None else _recorded(o, recording)).recording
+        row = latest_recorded(o) if recording is None else _recorded(o, recording)
+        return await o.terminals.recording(row.id)
 
     return with_ostler(path)
 

@@ -77,7 +77,7 @@ def turn_lines(
     from ostler.render.lines import BOLD, DIM, attached_line, ending
     from ostler.render.turn_renderer import TurnRenderer
     from ostler.terminal.safe import safe
-    from ostler.work.terminals.turn_terminal import diff_of
+    from ostler.work.turns.artifacts import diff_of
 
     home = os.path.expanduser("~")
     renderer = TurnRenderer(access=row.turn.access, home=home, verbose=verbose, width=width, markdown=width is not None)

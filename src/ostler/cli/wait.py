@@ -123,7 +123,7 @@ def _print_result(result: "Envelope | TerminalRow | None") -> None:
     from ostler.cli.live import print_lines
     from ostler.model import Envelope
     from ostler.render.lines import ending
-    from ostler.work.terminals.turn_terminal import diff_of
+    from ostler.work.turns.artifacts import diff_of
 
     if result is None:
         click.echo("it has had no turns yet")

@@ -92,7 +92,7 @@ class TerminalRow(Struct, frozen=True, kw_only=True):
     pid: int | None = None
     ended_at: float | None = None
     exit: Exit | None = None
-    size: int = 0  # bytes of output, known at the end
+    size: int = 0  # bytes of output, known at the end; not of a turn that is drawn for those who look
     recording: str = ""  # path of its asciicast file
 
 

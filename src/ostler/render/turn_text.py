@@ -1,5 +1,6 @@
 """A turn's events as bytes for a terminal: the lines that `ostler run` prints, and the text as it comes."""
 
+import logging
 import re
 
 from ostler.model import (
@@ -38,9 +39,11 @@ _APART = (
 _LINE_END = "\r\n"
 _LONGEST = 8192  # characters of a line; each piece of one costs the line so far
 
+_log = logging.getLogger(__name__)
+
 
 class TurnText:
-    """Feed it events, send what it returns to a terminal. What was sent is never taken back."""
+    """Feed it events, send what it returns to a terminal. What was sent is never taken back. Never raises."""
 
     def __init__(self, *, access: str = "", home: str = "") -> None:
         self._renderer = TurnRenderer(access=access, home=home)
@@ -50,14 +53,25 @@ class TurnText:
         self._gap = False  # the blank line before it was sent too
 
     def feed(self, event: AnyEvent) -> bytes:
+        try:
+            return self._bytes(self._lines(event))
+        except Exception:  # an agent's event that nobody thought of costs its line, never the turn
+            _log.exception("event %d cannot be drawn: this is a bug in ostler", event.seq)
+            return b""
+
+    def end(self, envelope: Envelope, diff: str = "") -> bytes:
+        try:
+            return self._bytes([*self._renderer.flush(), [], *ending(envelope, diff)])
+        except Exception:  # as above
+            _log.exception("the end of turn %s cannot be drawn: this is a bug in ostler", envelope.turn)
+            return b""
+
+    def _lines(self, event: AnyEvent) -> list[Line]:
         lines = self._renderer.flush() if isinstance(event, _APART) else []
         lines += self._renderer.feed(event)
         if len(self._renderer.partial) > _LONGEST:
             lines += self._renderer.flush()
-        return self._bytes(lines)
-
-    def end(self, envelope: Envelope, diff: str = "") -> bytes:
-        return self._bytes([*self._renderer.flush(), [], *ending(envelope, diff)])
+        return lines
 
     def _bytes(self, lines: list[Line]) -> bytes:
         text = "".join(map(self._whole, lines)) + self._partial()

@@ -156,7 +156,7 @@ async def recording(ostler: Ostler, terminal: str) -> FileReply:
     """As far as it goes now; each event is written whole."""
     row = ostler.terminals.get(terminal)
     try:
-        fd = os.open(row.recording, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(await ostler.terminals.recording(row.id), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         raise OstlerError("not_found", f"terminal {row.id} has no recording") from None
     return FileReply(fd, f"{row.id}.cast", "application/x-asciicast")

@@ -14,7 +14,9 @@ from ostler.model import (
     TerminalRow,
     Text,
 )
+from ostler.render.turn_text import TurnText
 from ostler.store.writer import Writer
+from ostler.terminal.cast import read_cast
 from ostler.terminal.lease import Author
 from ostler.terminal.text import plain_text
 from ostler.terminal.viewer_protocol import (
@@ -95,8 +97,9 @@ async def test_afterwards_it_reads_as_ostler_run_prints_it(stable: Stable) -> No
     async with stable.ostler() as o:
         (row,) = of_turns(o)
         assert (row.state, row.exit, row.cols, row.rows) == ("ended", Exit(code=0), 100, 30)
-        assert row.size > 0 and Path(row.recording).stat().st_mode & 0o777 == 0o600
+        assert not Path(row.recording).exists()  # nobody wanted it yet
         assert timeless(await o.terminals.text(row.id)) == timeless(printed)
+        assert Path(row.recording).stat().st_mode & 0o777 == 0o600
         snapshot = await o.terminals.snapshot(row.id)
         # Long lines are wrapped, and of a row that ends in a space none is left.
         assert solid(timeless("".join(snapshot.text))) == solid(timeless(printed))
@@ -130,7 +133,62 @@ async def test_a_warm_turn_is_flushed_to_disk_when_it_begins_and_when_it_ends(
         assert envelope.ok
         assert flushed.count(True) == 2  # its row before anything is said to the agent, and its end
         assert [row.state for row in of_turns(o)] == ["ended", "ended"]  # which is that of its terminal too
-        assert all(Path(path).exists() for path in (*envelope.artifacts.values(), of_turns(o)[0].recording))
+        assert all(Path(path).exists() for path in envelope.artifacts.values())
+
+
+async def output(viewing: Viewing) -> bytes:
+    """All that a viewer is sent who has been there from the beginning."""
+    frames = [read_terminal_message(frame) async for frame in viewing.frames()]
+    assert not any(isinstance(frame, SnapshotMessage) for frame in frames)
+    return b"".join(frame[1] for frame in frames if isinstance(frame, tuple))
+
+
+async def test_the_recording_is_what_a_viewer_saw_and_goes_as_far_as_the_turn(stable: Stable) -> None:
+    go = stable.folder / "go"
+    stable.script.plays(
+        [{"say": "**first** words\n"}, {"wait_for": str(go)}, {"run": ["echo", "it works"]}, {"say": "end"}]
+    )
+    async with stable.ostler() as o, stable.ostler() as other:
+        session = await o.session("script", folder=str(stable.folder), access="write")
+        turn = asyncio.create_task(collect(session, "go"))
+        row = await until(lambda: of_turns(other) and of_turns(other)[0])
+        viewer = await o.terminals.view(row.id, ANNA, "view", offset=0)
+        watched = asyncio.create_task(output(viewer))
+        await until(lambda: "first" in o.terminals.live(row.id).text(None, None))
+        part = await other.terminals.recording(row.id)  # of a turn that another process runs
+        assert "first" in recorded(part) and "it works" not in recorded(part)
+        assert part != row.recording and not Path(row.recording).exists()
+        go.touch()
+        await turn
+        whole = await other.terminals.recording(row.id)
+        assert whole == row.recording and not Path(part).exists()
+        assert recorded(whole).encode() == await watched
+        assert recorded(whole).startswith(recorded(part)) and "it works" in recorded(whole)
+        times = [event.at for event in read_cast(whole).events()]
+        assert times == sorted(times) and times[0] >= 0
+        await o.terminals.release(row.id)
+        assert list(Path(whole).parent.iterdir()) == []
+
+
+def recorded(path: str) -> str:
+    return "".join(event.data for event in read_cast(path).events() if event.kind == "o")
+
+
+async def test_who_looks_late_at_a_long_turn_sees_all_of_it(stable: Stable, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+    feed = TurnText.feed
+    monkeypatch.setattr(TurnText, "feed", lambda self, event: (drawn.append(event), feed(self, event))[1])
+    stable.script.plays([*({"say": f"line {n}\n"} for n in range(300)), {"say": "the last"}, {"never_end": True}])
+    async with stable.ostler() as o:
+        session = await o.session("script", folder=str(stable.folder))
+        turn = asyncio.create_task(collect(session, "go"))
+        await until(lambda: any(isinstance(e, Text) and e.text == "the last" for e in o.events(session.id)))
+        (row,) = of_turns(o)
+        assert len(drawn) > 256  # before anybody looked: nobody has to wait for all of a long one
+        lines = [line for line in (await o.terminals.text(row.id)).splitlines() if line][1:]
+        assert lines == [*(f"line {n}" for n in range(300)), "the last"]
+        await o.cancel(session.id)
+        await turn
 
 
 def timeless(text: str) -> str:
@@ -191,35 +249,6 @@ async def test_a_turn_of_a_dialog_ends_as_one_of_its_own_process(
             assert row.exit == exit
 
 
-async def test_the_output_of_a_command_is_shown_as_it_is(stable: Stable) -> None:
-    go = stable.folder / "go"
-    script = f"printf 'half '; printf '\\033[31mred\\033[0m\\n' >&2; while [ ! -e {go} ]; do sleep 0.05; done; echo end"
-    async with stable.ostler() as o:
-        turn = asyncio.ensure_future(o.exec(["sh", "-c", script], folder=str(stable.folder)))
-        row = await until(lambda: of_turns(o) and of_turns(o)[0])
-        viewer = await o.terminals.view(row.id, ANNA, "view")
-        await seen(viewer, "red")
-        go.touch()
-        envelope = await turn
-        await viewer.close()
-        assert envelope.ok
-        text = await o.terminals.text(row.id)
-        assert sorted(text.replace("\n", " ").split()) == ["end", "half", "red"]
-        screen = await o.terminals.snapshot(row.id)
-        assert any("\x1b[" in line and "red" in line for line in screen.styled)
-        assert all(not line.startswith(" " * 5) for line in screen.text)  # every line begins at the left
-
-
-async def test_a_command_that_fails_and_its_secrets(stable: Stable) -> None:
-    secret = "sk-hidden-0123456789abcdef"
-    async with stable.ostler(MY_API_KEY=secret) as o:
-        async for _ in o.exec(["sh", "-c", "printf $MY_API_KEY; exit 4"], folder=str(stable.folder)):
-            pass
-        (row,) = of_turns(o)
-        assert row.exit == Exit(code=4)
-        assert await o.terminals.text(row.id) == "*" * len(secret)
-
-
 async def test_turns_do_not_count_among_the_terminals_of_a_session(stable: Stable) -> None:
     stable.script.plays([{"say": "here"}, {"never_end": True}])
     async with stable.ostler(OSTLER_TERMINALS="1") as o:
@@ -265,5 +294,10 @@ async def test_a_recording_that_cannot_be_made_costs_no_turn(stable: Stable) -> 
         await collect(session, "[[say:hello]]")
         assert session.last.ok
         (row,) = of_turns(o)
-        assert (row.recording, row.state) == ("", "ended")
+        assert row.state == "ended"
         assert set((await o.terminals.snapshot(row.id)).text) == {""}
+        with pytest.raises(OstlerError) as caught:
+            await o.terminals.recording(row.id)
+        assert caught.value.kind == "store"
+        (folder / "terminals").unlink()
+        assert "hello" in await o.terminals.text(row.id)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ostler.model import AnyEvent, Exit, Session, SignalName, TerminalClosed, TerminalOpened, Turn
 from ostler.store import Redactor
 from ostler.work.terminals.context import TerminalContext
-from ostler.work.terminals.turn_terminal import TurnTerminal
+from ostler.work.terminals.output_terminal import OutputTerminal
 from ostler.work.transports.transport import Add
 
 MOST = 32  # at a time
@@ -82,13 +82,12 @@ class ShownTerminals:
         await self._add([TerminalClosed(terminal=shown.row.id, exit_code=exit.code if exit else None)])
 
 
-class ShownTerminal(TurnTerminal):
-    """Like what a headless turn says, but the bytes are the agent's."""
+class ShownTerminal(OutputTerminal):
+    """Like a command's, but what it writes comes from the agent."""
 
     def __init__(self, context: TerminalContext, session: Session, turn: Turn, redactor: Redactor) -> None:
         super().__init__(context, session, turn, redactor)
         self._row = replace(self._row, name=f"{turn.agent} {self._row.id}", source="acp")
-        self._text = None
         self.tool = ""  # the tool call that shows it
 
     def opened(self) -> AnyEvent:

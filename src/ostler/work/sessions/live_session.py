@@ -31,7 +31,7 @@ from ostler.work.sessions.context import SessionContext
 from ostler.work.sessions.manual import held_error, held_screen
 from ostler.work.sessions.preflight import check_resume
 from ostler.work.sessions.rows import new_session_row
-from ostler.work.terminals.turn_terminal import TurnTerminal
+from ostler.work.terminals.turn_terminal import AgentTerminal, TurnTerminal
 from ostler.work.transports.keepers import WARM
 from ostler.work.transports.stop import Stop, unless_stopped
 from ostler.work.transports.transport import Attempt
@@ -298,8 +298,7 @@ class LiveSession:
 
             self.context.turns.own(warm_up(self, prepared))
         if first.transport not in ("terminal", "visible", "pty", "tmux"):  # which have their own
-            settings = prepared.setup.settings
-            terminal = TurnTerminal(self.context.terminal, self.row, first.turn, first.redactor, first.shown, settings)
+            terminal = self._terminal_of(first)
         return TurnRun(
             prepared.setup,
             self.context.services,
@@ -313,6 +312,13 @@ class LiveSession:
             terminal=terminal,
             hand_on=self._hand_on,
         )
+
+    def _terminal_of(self, first: Attempt) -> TurnTerminal:
+        if first.turn.agent != "exec":
+            return AgentTerminal(self.context.terminal, self.row, first.turn)
+        from ostler.work.terminals.output_terminal import OutputTerminal
+
+        return OutputTerminal(self.context.terminal, self.row, first.turn, first.redactor, first.shown)
 
     async def _hand_on(self, turn: Turn, envelope: Envelope, name: str, left: tuple[str, ...]) -> TurnRow:
         from ostler.work.sessions.hand import hand_on

@@ -10,7 +10,6 @@ from ostler.model import Exit, SignalName, TerminalRow
 from ostler.terminal.lease import Author
 from ostler.terminal.row_stream import whole_screen
 from ostler.terminal.screen.protocol import Snapshot
-from ostler.terminal.screen.screens import Screens
 from ostler.terminal.viewer_protocol import (
     Format,
     Frame,
@@ -24,6 +23,7 @@ from ostler.terminal.viewer_protocol import (
     output,
 )
 from ostler.terminal.viewer_snapshot import LIMIT, viewer_snapshot
+from ostler.work.terminals.context import TerminalContext
 from ostler.work.terminals.files import kept_screen, recorded_output, recorded_snapshot, recorded_text
 from ostler.work.terminals.terminal import watch_rows
 
@@ -31,24 +31,24 @@ from ostler.work.terminals.terminal import watch_rows
 class EndedTerminal:
     """Implements `Terminal`, from what was kept of it on disk, whichever process it lived in."""
 
-    def __init__(self, row: TerminalRow, screens: Screens) -> None:
+    def __init__(self, row: TerminalRow, context: TerminalContext) -> None:
         self.row = row
-        self._screens = screens
+        self._context = context
 
     async def snapshot(self, history: bool = False, at: float | None = None) -> Snapshot:
         if at is not None:
-            return await recorded_snapshot(self.row, self._screens, at, history)
-        return (await kept_screen(self.row, self._screens)).snapshot(history)
+            return await recorded_snapshot(self._context, self.row, at, history)
+        return (await kept_screen(self._context, self.row)).snapshot(history)
 
     async def text(self, limit: int | None = None, since: int | None = None) -> str:
-        return await recorded_text(self.row, limit, since)
+        return await recorded_text(self._context, self.row, limit, since)
 
     async def view(
         self, author: Author, rights: Rights = "view", offset: int | None = None, format: Format = "bytes"
     ) -> "EndedViewing":
         last, written = await self.snapshot(history=True), None
         if format == "bytes" and offset == 0 and last.offset <= LIMIT:
-            written = await recorded_output(self.row, last.offset)
+            written = await recorded_output(self._context, self.row, last.offset)
         return EndedViewing(self.row, author, rights, last, offset, format, written)
 
     def rows(self) -> AsyncGenerator[ScreenRows | Gone, None]:

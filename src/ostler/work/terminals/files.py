@@ -18,6 +18,8 @@ from ostler.terminal.log import LIMIT, ByteLog
 from ostler.terminal.screen.protocol import Cursor, Modes, Snapshot
 from ostler.terminal.screen.screens import Screens
 from ostler.terminal.text import plain_text
+from ostler.work.terminals.context import TerminalContext
+from ostler.work.terminals.drawn_recording import recording_file
 from ostler.work.terminals.recording import screen_path
 
 _SLICE = 256 * 1024  # bytes of a recording that are read before others get their turn
@@ -43,24 +45,24 @@ def keep_screen(row: TerminalRow, kept: LastScreen) -> None:
         write_private(screen_path(row), msgspec.msgpack.encode(kept))
 
 
-async def kept_screen(row: TerminalRow, screens: Screens) -> LastScreen:
+async def kept_screen(context: TerminalContext, row: TerminalRow) -> LastScreen:
     """As it was kept; else as its recording shows it, which is kept from then on; else an empty one."""
-    if not row.recording:
-        return LastScreen(empty(row.cols, row.rows), b"")
     with contextlib.suppress(OSError, msgspec.MsgspecError):  # not kept, or by another version: it is drawn anew
-        return msgspec.msgpack.decode(screen_path(row).read_bytes(), type=LastScreen)
+        if row.recording:
+            return msgspec.msgpack.decode(screen_path(row).read_bytes(), type=LastScreen)
     try:
-        kept = await replayed(read_cast(row.recording), screens)
+        cast = read_cast(await recording_file(context, row))
     except OstlerError as error:
-        if error.kind not in ("not_found", "bad_request"):
+        if error.kind not in ("not_found", "bad_request", "store"):
             raise
         return LastScreen(empty(row.cols, row.rows), b"")
+    kept = await replayed(cast, context.screens())
     with contextlib.suppress(OstlerError):  # a full disk: it is drawn anew the next time
         keep_screen(row, kept)
     return kept
 
 
-async def recorded_snapshot(row: TerminalRow, screens: Screens, at: float, history: bool) -> Snapshot:
+async def recorded_snapshot(context: TerminalContext, row: TerminalRow, at: float, history: bool) -> Snapshot:
     """The screen as it was `at` seconds after the terminal began, by its recording; the last one if that is later.
 
     Raises `not_found` where there is no recording, `bad_request` for what is not a time.
@@ -69,9 +71,8 @@ async def recorded_snapshot(row: TerminalRow, screens: Screens, at: float, histo
         raise OstlerError(
             "bad_request", f"{at} is not a valid time in the recording", "Give seconds from its beginning"
         )
-    if not row.recording:
-        raise OstlerError("not_found", f"terminal {row.id} has no recording")
-    return (await replayed(read_cast(row.recording), screens, until=at)).snapshot(history)
+    cast = read_cast(await recording_file(context, row))
+    return (await replayed(cast, context.screens(), until=at)).snapshot(history)
 
 
 async def replayed(cast: Cast, screens: Screens, until: float = math.inf) -> LastScreen:
@@ -124,15 +125,17 @@ def empty(cols: int = 80, rows: int = 24) -> Snapshot:
 # -- the output -------------------------------------------------------------------------------------
 
 
-async def recorded_output(row: TerminalRow, size: int) -> bytes | None:
+async def recorded_output(context: TerminalContext, row: TerminalRow, size: int) -> bytes | None:
     """All that the program wrote, if that is `size` bytes and its terminal never had another size; else None."""
-    return await asyncio.to_thread(_recorded_output, row, size) if row.recording else None
+    with contextlib.suppress(OstlerError):  # a recording that is gone, or broken
+        return await asyncio.to_thread(_recorded_output, await recording_file(context, row), size)
+    return None
 
 
-def _recorded_output(row: TerminalRow, size: int) -> bytes | None:
+def _recorded_output(path: str, size: int) -> bytes | None:
     output = bytearray()
     with contextlib.suppress(OstlerError):  # a recording that is gone or cut: it is too short, then
-        for event in read_cast(row.recording).events():
+        for event in read_cast(path).events():
             if event.size:
                 return None
             if event.kind == "o":
@@ -145,18 +148,18 @@ def _recorded_output(row: TerminalRow, size: int) -> bytes | None:
 # -- the text ---------------------------------------------------------------------------------------
 
 
-async def recorded_text(row: TerminalRow, limit: int | None, since: int | None = None) -> str:
+async def recorded_text(context: TerminalContext, row: TerminalRow, limit: int | None, since: int | None = None) -> str:
     """The last text of the recording, at most `limit` characters, and after an offset; empty if there is none."""
-    return await asyncio.to_thread(_recorded_text, row, limit, since)
+    with contextlib.suppress(OstlerError):  # a recording that is gone, or broken
+        return await asyncio.to_thread(_recorded_text, await recording_file(context, row), limit, since)
+    return ""
 
 
-def _recorded_text(row: TerminalRow, limit: int | None, since: int | None) -> str:
-    if not row.recording:
-        return ""
+def _recorded_text(path: str, limit: int | None, since: int | None) -> str:
     parts: deque[bytes] = deque()
     size, skip = 0, since or 0
     with contextlib.suppress(OstlerError):  # a recording that is gone or cut: what could be read is shown
-        for event in read_cast(row.recording).events():
+        for event in read_cast(path).events():
             if event.kind == "o":
                 data = event.data.encode()
                 parts.append(data[skip:])

@@ -7,8 +7,8 @@ from ostler.model import Exit, SignalName, TerminalRow
 from ostler.terminal.lease import Author
 from ostler.terminal.live import LiveTerminal
 from ostler.terminal.screen.protocol import Snapshot
-from ostler.terminal.screen.screens import Screens
 from ostler.terminal.viewer_protocol import Format, Gone, Input, Rights, ScreenRows, Viewing
+from ostler.work.terminals.context import TerminalContext
 from ostler.work.terminals.ended import EndedTerminal
 from ostler.work.terminals.terminal import watch_rows
 
@@ -32,8 +32,8 @@ class Source(Protocol):
 class LocalTerminal:
     """Implements `Terminal`."""
 
-    def __init__(self, source: Source, screens: Screens) -> None:
-        self._source, self._screens = source, screens
+    def __init__(self, source: Source, context: TerminalContext) -> None:
+        self._source, self._context = source, context
 
     @property
     def row(self) -> TerminalRow:
@@ -85,4 +85,4 @@ class LocalTerminal:
 
     def _ended(self) -> EndedTerminal:
         """What is on disk of it."""
-        return EndedTerminal(self.row, self._screens)
+        return EndedTerminal(self.row, self._context)

@@ -83,7 +83,7 @@ class Programs:
                 row = await self._add(row, options.name, options.called, setup.settings.terminals)
             # A turn's own program is found by the turn; of an agent's several commands each is ended alone.
             mark = options.mark or (row.turn if row.turn and options.base is None else row.id)
-            cast = new_recording(row, setup.settings.recording_mb)
+            cast = new_recording(self._store.folder, row, setup.settings.recording_mb)
             new = NewProgram(
                 row=row,
                 argv=options.argv,

@@ -7,12 +7,11 @@ from msgspec import convert
 
 from ostler.errors import OstlerError
 from ostler.model import Exit, Owner, SignalName, TerminalRow
-from ostler.store import Store
 from ostler.terminal.lease import Author
 from ostler.terminal.screen.protocol import Snapshot
-from ostler.terminal.screen.screens import Screens
 from ostler.terminal.viewer_protocol import Format, Gone, Input, Rights, ScreenRows, Viewing
 from ostler.work.owner import OwnerReply, ask_owner
+from ostler.work.terminals.context import TerminalContext
 from ostler.work.terminals.ended import EndedTerminal
 from ostler.work.terminals.remote_viewing import LastState, remote_view
 from ostler.work.terminals.requests import (
@@ -36,13 +35,12 @@ class RemoteTerminal:
         owner: Owner,
         row: TerminalRow,
         *,
-        store: Store,
-        screens: Screens,
+        context: TerminalContext,
         find: Callable[[str], TerminalRow],
         last_state: LastState,
     ) -> None:
         self._owner, self._row = owner, row
-        self._store, self._screens = store, screens
+        self._context, self._store = context, context.store
         self._find, self._last_state = find, last_state
 
     @property
@@ -63,7 +61,7 @@ class RemoteTerminal:
 
     async def snapshot(self, history: bool = False, at: float | None = None) -> Snapshot:
         if at is not None:  # what is on disk can be read from here
-            return await EndedTerminal(self.row, self._screens).snapshot(history, at)
+            return await EndedTerminal(self.row, self._context).snapshot(history, at)
         reply = await self._ask(SnapshotTerminal(terminal=self._row.id, history=history))
         if isinstance(reply, EndedTerminal):
             return await reply.snapshot(history)
@@ -106,4 +104,4 @@ class RemoteTerminal:
         row = self.row if error.kind in ("not_found", "crashed") else None
         if row is None or row.state == "live":
             raise error
-        return EndedTerminal(row, self._screens)
+        return EndedTerminal(row, self._context)

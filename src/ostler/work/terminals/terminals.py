@@ -18,6 +18,7 @@ from ostler.terminal.viewer_protocol import Format, Gone, Input, Rights, ScreenR
 from ostler.work.owner import OwnerReply, Streams, alive
 from ostler.work.owner_requests import OwnerRequest
 from ostler.work.terminals.context import TerminalContext
+from ostler.work.terminals.drawn_recording import recording_file
 from ostler.work.terminals.ended import EndedTerminal
 from ostler.work.terminals.follow import Followed, PrimaryViewing
 from ostler.work.terminals.local import LocalTerminal, Source
@@ -73,7 +74,7 @@ class Terminals:
         program = await self.open_program(session, argv, folder=folder, env=env, cols=cols, rows=rows, name=name)
         if primary:
             await self.set_primary(program.row.session, program.row.id)
-        return LocalTerminal(program, self._context.screens())
+        return LocalTerminal(program, self._context)
 
     async def open_program(
         self,
@@ -218,12 +219,11 @@ class Terminals:
         owner = self._owner(row) if row.state == "live" else None
         if owner is None:  # what a dead one left is ended first
             await self._settle([row])
-            return EndedTerminal(self.get(id), self._context.screens())
+            return EndedTerminal(self.get(id), self._context)
         return RemoteTerminal(
             owner,
             row,
-            store=self._store,
-            screens=self._context.screens(),
+            context=self._context,
             find=self.get,
             last_state=self._last_state,
         )
@@ -239,7 +239,7 @@ class Terminals:
         """One that lives here, also one that is just being started."""
         await self._programs.started(id)
         source = self._source(id)
-        return LocalTerminal(source, self._context.screens()) if source is not None else None
+        return LocalTerminal(source, self._context) if source is not None else None
 
     async def _last_state(self, row: TerminalRow) -> tuple[TerminalRow, Snapshot | None]:
         """How it stands and what it showed last; asked when the connection to its owner breaks."""
@@ -251,7 +251,7 @@ class Terminals:
                 return structs.replace(row, state="ended"), None
             now = self._current(found)
             if now.state == "ended":
-                return now, await EndedTerminal(now, self._context.screens()).snapshot(history=True)
+                return now, await EndedTerminal(now, self._context).snapshot(history=True)
             if clock.monotonic() > deadline:
                 return now, None
             await asyncio.sleep(0.02)
@@ -273,6 +273,10 @@ class Terminals:
 
     async def text(self, id: str, limit: int | None = None, since: int | None = None) -> str:
         return await (await self.locate(id)).text(limit, since)
+
+    async def recording(self, id: str) -> str:
+        """The path of its recording, as far as that goes now. Raises `not_found`."""
+        return await recording_file(self._context, self.get(id))
 
     async def send(
         self, id: str, text: str, *, by: str = "ostler", limit: float = LIMIT, echo: bool = True

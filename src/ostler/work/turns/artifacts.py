@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from ostler.model import Exit
+from ostler.model import Envelope, Exit
 from ostler.store import Redactor
 from ostler.store.files import open_private_append, write_new_private
 
@@ -21,6 +21,7 @@ class Recording(Protocol):
 
 LOGINS = ".logins"  # the end of the name of a note on logins that are to be brought back from a shadow
 RAW_LIMIT = 64 * 1024 * 1024
+_MAX_DIFF = 4 * 1024 * 1024
 
 
 class Artifacts:
@@ -85,6 +86,18 @@ class RawMasker:
 
     def close(self) -> bytes:
         return self._bytes.feed(self._records.close()) + self._bytes.close()
+
+
+def diff_of(envelope: Envelope) -> str:
+    """The turn's diff, if it has one that can be read."""
+    path = envelope.artifacts.get("diff")
+    if not path:
+        return ""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(_MAX_DIFF)
+    except OSError:
+        return ""
 
 
 def _remove_folder(path: str) -> None:
