@@ -51,7 +51,7 @@ def bare(env: dict[str, str], folder: Path) -> None:
 
 def by_command(env: dict[str, str], folder: Path, python: str = sys.executable) -> None:
     command = [str(Path(python).with_name("ostler")), "run", "script", PROMPT, "--json"]  # as a user types it
-    env = {**env, "OSTLER_HOME": env["OSTLER_HOME"] + Path(python).as_posix().replace("/", "-")}  # not one of a newer one
+    env = {**env, "OSTLER_HOME": env["OSTLER_HOME"] + python.replace("/", "-")}  # an older one cannot read it
     subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True, stdin=subprocess.DEVNULL)
 
 
