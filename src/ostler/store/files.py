@@ -60,7 +60,11 @@ def turn_path(store_folder: str | Path, session: str, turn: str) -> str:
     if not _is_private(top):
         private_folder(private_folder(top.parent) / session)
     path = f"{top}/{plain(turn)}"
-    return path if _is_private(path) else str(private_folder(path))
+    with typed(path), suppress(FileExistsError):  # then it is judged
+        os.mkdir(path, 0o700)
+        os.chmod(path, 0o700)  # a umask may have taken bits of our own
+        return path
+    return str(private_folder(path))
 
 
 @lru_cache(maxsize=256)  # a path costs more than most of what is done with it

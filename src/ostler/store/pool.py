@@ -38,8 +38,8 @@ def living(db: sqlite3.Connection) -> tuple[PoolTurn, ...]:
 
 
 def _with_history(db: sqlite3.Connection, turns: tuple[PoolTurn, ...]) -> tuple[PoolTurn, ...]:
-    """Those that wait know when their folder and their session were served."""
-    if all(turn.runs for turn in turns):
+    """Those that wait know when their folder and their session were served, where two of them are to be compared."""
+    if sum(not turn.runs for turn in turns) < 2:
         return turns
     folders, sessions = _served(db, turns)
 
