@@ -39,9 +39,10 @@ from ostler.model import (
     Problem,
     Usage,
 )
-from ostler.settings import AskRule, McpEntry, Profile, template, unsafe_keys
+from ostler.settings import AskRule, McpEntry, Profile, unsafe_keys
 from ostler.settings.keys import FILE_KEYS
 from ostler.settings.load import VARIABLES
+from ostler.settings.template import template
 from ostler.testing.scenario import REPLY_KEYS, SCENARIO_KEYS, STEPS
 from ostler.work import Ostler
 from ostler.work.turns.keywords import RunKeywords

@@ -13,7 +13,7 @@ def test_every_kind_is_a_failure_at_each_edge(kind: ErrorKind) -> None:
     error = OstlerError(kind, "it failed")
     assert error.exit_code in (1, 2, 124, 130)
     assert 400 <= error.http_status < 600
-    assert (error.exit_code, error.http_status) == KINDS[kind]
+    assert (error.exit_code, error.http_status) == (KINDS[kind].exit, KINDS[kind].http)
 
 
 def test_codes_that_shells_and_scripts_know() -> None:

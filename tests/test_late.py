@@ -74,5 +74,34 @@ print(SSLContext.__module__, hasattr(typing_extensions, 'TypedDict'))
     assert said(script) == f"{lines}False\nssl True\n"
 
 
+def test_stand_ins_do_as_the_module_does_and_it_is_loaded_for_all_else() -> None:
+    script = """
+import sys
+from ostler.late import STAND_INS, LateModule, load_late
+load_late()
+import functools, inspect, platform
+
+@functools.lru_cache
+def plain(): pass
+async def later(): pass
+class Thing:
+    def method(self): pass
+    async def later(self): pass
+values = (plain, plain.__wrapped__, later, Thing().method, Thing().later, functools.partial(later), Thing, 7, len)
+texts = ("", "one line ", "  two\\n    lines\\n", "a\\ttab")
+
+
+stood_in = {name: [stand_in(value) for value in (texts if name == "cleandoc" else values)]
+            for name, stand_in in STAND_INS["inspect"].items()}
+print(platform.system() == "Linux", type(platform) is LateModule)
+platform.machine()
+print(type(inspect) is LateModule, type(platform) is LateModule)
+for name, results in stood_in.items():
+    assert name in STAND_INS["inspect"] and getattr(inspect, name) is not STAND_INS["inspect"][name], name
+    assert results == [getattr(inspect, name)(value) for value in (texts if name == "cleandoc" else values)], name
+"""
+    assert said(script) == "True True\nFalse False\n"
+
+
 def test_import_ostler_leaves_the_modules_of_others_alone() -> None:
     assert said("import sys, ostler, asyncio, ostler.work\nprint('_ssl' in sys.modules)") == "True\n"

@@ -25,9 +25,9 @@ from ostler.settings import (
     load_settings,
     record_trust,
     recorded_trust,
-    template,
     trust_file,
 )
+from ostler.settings.template import template
 
 
 class Place:

@@ -2,7 +2,7 @@
 
 import errno
 import logging
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 # Here, since whatever logs imports this: the program that uses ostler decides what is shown.
 logging.getLogger("ostler").addHandler(logging.NullHandler())
@@ -30,11 +30,13 @@ ErrorKind = Literal[
 ]
 
 
-class Codes(NamedTuple):
+class Codes:
     """What a kind of error becomes at the edges."""
 
-    exit: int
-    http: int
+    __slots__ = ("exit", "http")
+
+    def __init__(self, exit: int, http: int) -> None:
+        self.exit, self.http = exit, http
 
 
 KINDS: dict[ErrorKind, Codes] = {

@@ -3,10 +3,11 @@
 They are loaded when something of them is first used. Only the command does this, never `import ostler`.
 """
 
+import posix
 import sys
 from _thread import RLock  # of threading, which is large
 from importlib.machinery import ModuleSpec, PathFinder
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ LATE = (
     *("msgspec.inspect", "msgspec.msgpack", "msgspec.toml", "msgspec.yaml"),  # by msgspec
     *("uvicorn", "logging.config", "configparser"),  # of uvicorn the server needs some modules, and no set-up of logs
     *("tempfile", "shutil", "random", "json", "tomllib", "gzip"),  # by uvicorn and by us, for what is rare
+    *("inspect", "platform"),  # by click, asyncio and uuid, for what STAND_INS has
 )
 
 _loading = RLock()  # one for all: a late module may need another one
@@ -74,6 +76,7 @@ class LateLoader:
     def exec_module(self, module: "LateModule") -> None:
         assert module.__spec__ is not None
         module.__late__ = module.__loader__ = module.__spec__.loader = self.loader
+        module.__dict__.update(STAND_INS.get(module.__name__, {}))
 
 
 class LateModule(ModuleType):
@@ -88,3 +91,41 @@ class LateModule(ModuleType):
                 loader.exec_module(self)
                 self.__class__ = ModuleType  # type: ignore[assignment]  # nothing of it is special any more
         return ModuleType.__getattribute__(self, name)
+
+
+# -- what most commands use of a module, until something else of it is used, and it is loaded ------------------------
+
+
+def _cleandoc(text: str) -> "Any":
+    """For the help of each option of click; most are one line."""
+    return _loaded("inspect").cleandoc(text) if "\n" in text or "\t" in text else text.lstrip()
+
+
+def _iscoroutinefunction(function: object) -> "Any":
+    """For the handlers of signals in asyncio; most are plain functions."""
+    code = getattr(function, "__code__", None)
+    return bool(code.co_flags & _CO_COROUTINE) if code else _loaded("inspect").iscoroutinefunction(function)
+
+
+def _unwrap(function: object) -> "Any":
+    """For the text of a task, which Python 3.11 makes, for nobody, when a handler of Ctrl-C takes another's place."""
+    return _loaded("inspect").unwrap(function) if hasattr(function, "__wrapped__") else function
+
+
+def _loaded(name: str) -> "Any":
+    module = sys.modules[name]
+    if isinstance(module, LateModule):
+        module.__getattr__("__name__")
+    return module
+
+
+_CO_COROUTINE = 0x80  # a flag of code
+STAND_INS: "dict[str, dict[str, Any]]" = {
+    "inspect": {
+        "cleandoc": _cleandoc,
+        "iscoroutinefunction": _iscoroutinefunction,
+        "unwrap": _unwrap,
+        "isfunction": lambda value: isinstance(value, FunctionType),
+    },
+    "platform": {"system": lambda: posix.uname().sysname},  # for uuid
+}

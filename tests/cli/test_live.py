@@ -11,7 +11,8 @@ import pytest
 from rich.console import Console
 
 from ostler import clock
-from ostler.cli.live import EventsView, LiveView, PlainView, ResultView, json_text
+from ostler.cli.live import LiveView, PlainView
+from ostler.cli.views import EventsView, ResultView, json_text
 from ostler.model import (
     AnyEvent,
     Ended,

@@ -50,13 +50,15 @@ NOT_FOR_A_PLAIN_TURN = (
     *("ostler.process.tmux", "ostler.process.pane", "ostler.process.pty", "ostler.terminal.lease"),
     *("ostler.work.sessions.moving", "ostler.work.sessions.closing", "ostler.store.commits", "ostler.store.beneath"),
     *("ostler.work.sessions.adopt", "ostler.cli.ask_view", "importlib.metadata", "jsonschema", "rich"),
-    *("tomllib", "shutil", "secrets", "random", "json"),  # each takes longer than many a module of ours
+    *("ostler.render", "ostler.terminal.cast", "ostler.terminal.log", "ostler.work.launchers", "ostler.work.shadows"),
+    *("tomllib", "shutil", "secrets", "random", "json", "shlex"),  # each takes longer than many a module of ours
+    *("ast", "dis"),  # by inspect, which is loaded late, as is platform
     *("_ssl", "_hashlib", "typing_extensions"),
 )
 # Patterns that are compiled at import: each takes as long as half a module. `re.match(PATTERN, …)` keeps them, too.
 COMPILED = ("agents/values.py", "store/records.py")
 # Named tuples, which are made by compiling code: a struct takes a thirtieth of it.
-NAMED_TUPLES = ("errors", "process.lines", "process.pipes", "process.tree", "work.pool.quota")
+NAMED_TUPLES = ("process.pipes", "process.tree")
 
 
 def test_a_plain_turn_imports_its_own_agent_and_nothing_of_dialogs_or_terminals(tmp_path: Path) -> None:

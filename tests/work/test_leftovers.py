@@ -28,6 +28,22 @@ def state(tmp_path: Path) -> Path:
     return made
 
 
+def test_whether_something_is_left_is_known_at_a_glance(state: Path) -> None:
+    assert not leftovers.something_left(state, ())
+    leftovers.note(state, {})  # of a process that lives
+    run = state / "run"
+    run.mkdir()
+    (run / "known.sock").touch()
+    assert not leftovers.something_left(state, ("known",))
+    assert leftovers.something_left(state, ())
+    noted_by_another(state, {})
+    assert leftovers.something_left(state, ("known",))
+    leftovers.remove_leftovers(state)
+    assert not leftovers.something_left(state, ("known",))
+    (state / "leftovers" / "broken.json").write_text("{")
+    assert leftovers.something_left(state, ("known",))
+
+
 def test_files_of_the_dead_are_removed_unless_changed(state: Path, tmp_path: Path) -> None:
     same, changed, missing, link = (tmp_path / name for name in ("same", "changed", "missing", "link"))
     same.write_bytes(b"ours")

@@ -4,7 +4,6 @@ Every hook is a command: a small program that POSTs what it is given to ostler a
 are not delivered for SessionStart by claude, go through proxies, and are unknown to the other agents.
 """
 
-import shlex
 from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import urlsplit
@@ -129,6 +128,8 @@ def hook_program(face: HookFace, host: Host, files: dict[str, bytes]) -> tuple[s
 
 def command_line(argv: Iterable[str], event: str, marked: bool = False) -> str:
     """For /bin/sh. Whatever happens it ends with 0: agents take a 2 for a no, and Python ends so without its file."""
+    import shlex  # few turns have hooks
+
     mark = f"echo {MARK} >&2; " if marked else ""
     return f"{shlex.join((*argv, event))} 2>/dev/null; {mark}exit 0"
 

@@ -104,7 +104,8 @@ def doctor(names: tuple[str, ...], online: bool, json: bool) -> int:
       ostler doctor claude --online
       ostler doctor k3
     """
-    from ostler.cli.live import json_text, print_lines
+    from ostler.cli.live import print_lines
+    from ostler.cli.views import json_text
 
     agents, sessions = _agents_and_sessions(names)
     reports = _reports(agents, online=online) if agents or not sessions else []
@@ -290,6 +291,6 @@ def _reports(names: tuple[str, ...], *, sandboxes: bool = True, online: bool = F
 
 
 def _print_json(reports: "list[AgentReport]") -> None:
-    from ostler.cli.live import json_text
+    from ostler.cli.views import json_text
 
     click.echo(json_text(reports), nl=False)

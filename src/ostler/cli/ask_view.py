@@ -9,7 +9,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from msgspec import json
 
-from ostler.cli.live import LiveView, ResultView, TurnDisplay
+from ostler.cli.live import LiveView
+from ostler.cli.views import ResultView, TurnDisplay
 from ostler.model import Answered, AnyEvent, Asked, Ended, Envelope
 from ostler.terminal.safe import one_line, safe
 from ostler.work.dialogs.asks import AskAnswer

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ostler.cli.ask_view import PlainInput
-from ostler.cli.live import LiveView, PlainView, TurnDisplay, drawing_width, story_view
+from ostler.cli.live import LiveView, PlainView, drawing_width, story_view
+from ostler.cli.views import TurnDisplay
 from ostler.render.lines import BAD, BOLD, DIM, GOOD, Line
 from ostler.terminal.safe import one_line, safe
 

@@ -67,7 +67,7 @@ def _diff(row: "TurnRow") -> str:
 
 
 def _print_json(row: "Session", turns: "list[tuple[int, TurnRow, str]]") -> None:
-    from ostler.cli.live import json_text
+    from ostler.cli.views import json_text
 
     told = [
         {

@@ -8,8 +8,8 @@ from ostler.access import ACCESS_ORDER
 from ostler.cli.asking import duration, environment_of, piped, refuse_together
 
 if TYPE_CHECKING:
-    from ostler.cli.live import TurnDisplay
     from ostler.cli.turns import Events
+    from ostler.cli.views import TurnDisplay
     from ostler.model import Envelope
     from ostler.work import Ostler
     from ostler.work.turns.handle import TurnHandle
@@ -108,7 +108,7 @@ async def _exec(argv: tuple[str, ...], options: dict[str, Any]) -> int:
 
 def _viewed(o: "Ostler", argv: tuple[str, ...], exec_options: dict[str, Any], options: dict[str, Any]) -> "Viewed":
     """Where the command is shown, its turn, and the events that are shown of it."""
-    from ostler.cli.live import choose_view
+    from ostler.cli.views import choose_view
 
     shows = {key: options[key] for key in ("json", "events", "quiet")}
     if options["tty"]:

@@ -3,7 +3,8 @@
 import os
 import sys
 
-from ostler.cli.live import already_shown, complain_of, print_lines
+from ostler.cli.live import print_lines
+from ostler.cli.views import already_shown, complain_of
 from ostler.model import AnyEvent, Envelope, Notice
 from ostler.render.lines import ending
 from ostler.terminal.output_filter import OutputFilter

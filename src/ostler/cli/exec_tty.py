@@ -7,9 +7,10 @@ from contextlib import aclosing
 
 from ostler.cli.attach import author
 from ostler.cli.client import AttachEnd, Client
-from ostler.cli.live import json_text, print_lines
+from ostler.cli.live import print_lines
 from ostler.cli.tty import UserTerminal
 from ostler.cli.turns import Events
+from ostler.cli.views import json_text
 from ostler.model import AnyEvent, Envelope, TerminalOpened
 from ostler.render.lines import ending
 from ostler.work import Ostler

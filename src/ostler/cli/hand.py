@@ -34,8 +34,8 @@ def hand(**options: Any) -> int:
 
 
 async def _hand(options: dict[str, Any]) -> int:
-    from ostler.cli.live import choose_view
     from ostler.cli.turns import exit_code, opened, settings_for, show_turn
+    from ostler.cli.views import choose_view
     from ostler.errors import OstlerError
 
     async with opened(settings_for(None), "run") as o:

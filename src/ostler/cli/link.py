@@ -71,7 +71,7 @@ def _print_link(options: dict[str, Any], auth: "Authenticator", name: str, home:
 
 
 def _print_one(options: dict[str, Any], what: str, value: str) -> None:
-    from ostler.cli.live import json_text
+    from ostler.cli.views import json_text
 
     click.echo(json_text({what: value, "rights": options["rights"]}) if options["json"] else f"{value}\n", nl=False)
 

@@ -1,18 +1,16 @@
-"""Views of a turn: live in a terminal, plain lines, NDJSON events, the envelope alone, the answer alone."""
+"""The story of a turn, as people read it: live in a terminal, or in plain lines."""
 
 import os
 import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-import msgspec
-
 from ostler import clock
-from ostler.model import EVENT_ENCODER, AnyEvent, Envelope, Notice, Problem
+from ostler.cli.views import already_shown, is_dumb
+from ostler.model import AnyEvent, Envelope
 from ostler.render.lines import DIM, MARKDOWN, WARN, Line, ending, plain, spoken_duration
 from ostler.render.region import Foot
 from ostler.render.turn_renderer import TurnRenderer
-from ostler.terminal.safe import one_line, safe
 from ostler.work.turns.artifacts import diff_of
 from ostler.work.turns.tool_times import ToolTimes
 
@@ -23,21 +21,6 @@ if TYPE_CHECKING:
     FootMaker = Callable[[Console, Callable[[], RenderableType]], "AnyFoot"]
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-SHOWN_BEFORE: set[str] = set()  # notices on settings that this process has printed already
-
-
-class TurnDisplay(Protocol):
-    """Somewhere a turn is shown. `stop` may come at any time and leaves the terminal in order."""
-
-    def begin(self, agent: str) -> None: ...
-    def show(self, event: AnyEvent) -> None: ...
-    def end(self, envelope: Envelope) -> None: ...
-    def stop(self) -> None: ...
-
-
-def already_shown(event: AnyEvent) -> bool:
-    """Whether the person at this terminal has read it before the turn began."""
-    return isinstance(event, Notice) and event.code == "settings" and event.text in SHOWN_BEFORE
 
 
 class PlainView:
@@ -150,89 +133,10 @@ def _last_lines(envelope: Envelope, talking: bool) -> list[Line]:
     return [*lines[:-1], []] if talking else lines
 
 
-class EventsView:
-    """Each event as one line of JSON; flushed, so that a reader sees it at once."""
-
-    def __init__(self, out: TextIO) -> None:
-        self.out = out
-
-    def begin(self, agent: str) -> None:
-        pass
-
-    def show(self, event: AnyEvent) -> None:
-        self.out.write(EVENT_ENCODER.encode(event).decode() + "\n")
-        self.out.flush()
-
-    def end(self, envelope: Envelope) -> None:
-        pass
-
-    def stop(self) -> None:
-        pass
-
-
-class ResultView:
-    """The result alone on stdout: the envelope as JSON, or the answer; progress beside it if there is a place."""
-
-    def __init__(self, out: TextIO, *, envelope: bool, progress: TurnDisplay | None = None) -> None:
-        self.out, self.envelope, self.progress = out, envelope, progress
-
-    def begin(self, agent: str) -> None:
-        if self.progress:
-            self.progress.begin(agent)
-
-    def show(self, event: AnyEvent) -> None:
-        if self.progress:
-            self.progress.show(event)
-
-    def end(self, envelope: Envelope) -> None:
-        self.stop()
-        if self.envelope:
-            self.out.write(json_text(envelope))
-        else:
-            self._answer(envelope)
-            if envelope.error is not None:
-                complain_of(envelope.error)
-        self.out.flush()
-
-    def stop(self) -> None:
-        if self.progress:
-            self.progress.stop()
-
-    def _answer(self, envelope: Envelope) -> None:
-        """The value that was checked where there is one: what an agent says around it is no part of it."""
-        if envelope.structured is not None:
-            self.out.write(json_text(envelope.structured))
-            return
-        self.out.write(safe(envelope.text) if self.out.isatty() else envelope.text)
-        if envelope.text and not envelope.text.endswith("\n"):
-            self.out.write("\n")
-
-
-def complain_of(error: Problem) -> None:
-    """What went wrong with a turn, in one line on stderr."""
-    said = f"{error.message}. {error.hint}" if error.hint else error.message
-    print(f"ostler: {one_line(said, 2000)}", file=sys.stderr)
-
-
-def choose_view(
-    *,
-    json: bool = False,
-    events: bool = False,
-    quiet: bool = False,
-    verbose: bool = False,
-    access: str = "",
-    hint: str = "",
-) -> TurnDisplay:
-    """The view that the flags and the terminal ask for."""
-    home = os.path.expanduser("~")
-    if events:
-        return EventsView(sys.stdout)
-    if json or quiet:
-        progress = None
-        if sys.stderr.isatty() and not quiet and not _dumb():
-            progress = LiveView(console_on(sys.stderr), TurnRenderer(access=access, home=home), scroll=False)
-        return ResultView(sys.stdout, envelope=json, progress=progress)
-    return story_view(access, verbose=verbose, hint=hint)
+def progress_view(access: str) -> "LiveView":
+    """What goes on, on stderr, beside a result on stdout."""
+    renderer = TurnRenderer(access=access, home=os.path.expanduser("~"))
+    return LiveView(console_on(sys.stderr), renderer, scroll=False)
 
 
 def story_view(
@@ -268,15 +172,11 @@ def console_on(out: TextIO) -> "Console":
 
 def drawing_width() -> int | None:
     """The cells of a row where stdout is a terminal that can do more than print; else None."""
-    if not sys.stdout.isatty() or _dumb():
+    if not sys.stdout.isatty() or is_dumb():
         return None
     from shutil import get_terminal_size
 
     return max(20, get_terminal_size().columns - 1)
-
-
-def _dumb() -> bool:
-    return os.environ.get("TERM", "dumb") in ("dumb", "")
 
 
 def drawn(line: Line) -> "RenderableType":
@@ -309,9 +209,3 @@ def print_lines(lines: list[Line]) -> None:
     else:
         for line in lines:
             print(plain(line).rstrip())
-
-
-def json_text(value: object) -> str:
-    """Indented JSON; control characters are escaped by JSON itself, but for C1 ones and DEL."""
-    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-    return text.translate({code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}) + "\n"

@@ -35,7 +35,7 @@ def machines(join: str | None, json: bool, **changes: str | None) -> None:
     """
     import asyncio
 
-    from ostler.cli.live import json_text
+    from ostler.cli.views import json_text
 
     if not join and any(changes.values()):
         raise click.UsageError("--drain, --resume and --forget need --join URL, or OSTLER_JOIN in the environment")

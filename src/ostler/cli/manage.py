@@ -149,6 +149,6 @@ def _called(row: "Session") -> str:
 
 
 def _print_json(value: object) -> None:
-    from ostler.cli.live import json_text
+    from ostler.cli.views import json_text
 
     click.echo(json_text(value), nl=False)

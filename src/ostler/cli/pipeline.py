@@ -138,9 +138,9 @@ def list_runs(limit: int, json: bool) -> None:
 
     As JSON a run is what the server tells of it; `machine` is empty for one of this machine.
     """
-    from ostler.cli.live import json_text
     from ostler.cli.pipeline_on import run_columns, runs_elsewhere
     from ostler.cli.turns import settings_for
+    from ostler.cli.views import json_text
     from ostler.render.lines import columns
     from ostler.server.run_views import run_views
     from ostler.terminal.safe import one_line
@@ -172,7 +172,7 @@ def list_runs(limit: int, json: bool) -> None:
 @click.option("--json", is_flag=True, help="Print it as JSON.")
 def show(key: str, whole: bool, json: bool) -> None:
     """Show RUN (default: the last one): its nodes, what they wait for, how they ended."""
-    from ostler.cli.live import json_text
+    from ostler.cli.views import json_text
     from ostler.pipelines.report import report
     from ostler.terminal.safe import safe
 
@@ -284,8 +284,8 @@ def _run(prepare: "Callable[[Ostler, Runs], Awaitable[RunRow]]", json: bool) -> 
 
 
 async def _to_the_end(prepare: "Callable[[Ostler, Runs], Awaitable[RunRow]]", json: bool) -> int:
-    from ostler.cli.live import json_text
     from ostler.cli.turns import opened, settings_for
+    from ostler.cli.views import json_text
     from ostler.machines.run_index import RunMoved
     from ostler.pipelines.runner import PipelineRunner
     from ostler.pipelines.runs import Runs

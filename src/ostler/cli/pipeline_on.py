@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ostler.cli.live import json_text
 from ostler.cli.local_server import LocalServer
 from ostler.cli.run_on import place_of
 from ostler.cli.turns import settings_for
+from ostler.cli.views import json_text
 from ostler.errors import OstlerError
 from ostler.render.lines import short_folder
 

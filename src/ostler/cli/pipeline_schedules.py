@@ -94,8 +94,8 @@ def schedules(as_json: bool) -> None:
     """List the schedules of your settings and of pipeline files that you switched on: when each is due next, what it
     started last, and what was missed.
     """
-    from ostler.cli.live import json_text
     from ostler.cli.sessions import with_ostler
+    from ostler.cli.views import json_text
 
     rows = with_ostler(_rows)
     if as_json:

@@ -116,7 +116,8 @@ def init(folder: str) -> None:
       ostler init
     """
     from ostler.errors import OstlerError
-    from ostler.settings import PROJECT_FILE, template
+    from ostler.settings import PROJECT_FILE
+    from ostler.settings.template import template
 
     path = os.path.join(folder, PROJECT_FILE)
     try:

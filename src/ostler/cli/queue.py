@@ -24,8 +24,8 @@ def queue(account: str | None, json: bool) -> None:
       ostler queue --json
       ostler queue --resume claude
     """
-    from ostler.cli.live import json_text
     from ostler.cli.sessions import with_ostler
+    from ostler.cli.views import json_text
     from ostler.errors import OstlerError
     from ostler.work.pool.view import queue_view
 

@@ -22,7 +22,7 @@ from ostler.errors import OstlerError
 
 if TYPE_CHECKING:
     from ostler.cli.ask_view import AskingView, Questioner
-    from ostler.cli.live import TurnDisplay
+    from ostler.cli.views import TurnDisplay
     from ostler.model import Limits, Waiting
     from ostler.settings import Settings
     from ostler.testing.cassettes import Recorder
@@ -175,7 +175,6 @@ def _with_stdin(prompt: str | None, turn: dict[str, Any], options: dict[str, Any
     """The prompt, which stdin may be; what is piped in beside one becomes an attachment of the turn."""
     from ostler.cli.stdin import read_context, read_prompt
     from ostler.model import Attachment
-    from ostler.render.lines import line_count
 
     if prompt is None and options["no_stdin"]:
         raise click.UsageError("--no-stdin and `-` cannot be used together")
@@ -185,6 +184,8 @@ def _with_stdin(prompt: str | None, turn: dict[str, Any], options: dict[str, Any
     if text:
         turn["attachments"] += (Attachment(name="stdin", content=text),)
         if not (options["quiet"] or options["json"] or options["events"]):
+            from ostler.render.lines import line_count
+
             click.echo(f"note: stdin is added to the prompt ({line_count(text)})", err=True)
     return prompt
 
@@ -235,9 +236,9 @@ async def _run(
     settings: "Settings", who: str | None, prompt: str, turn: dict[str, Any], options: dict[str, Any]
 ) -> int:
     import ostler
-    from ostler.cli.live import choose_view
     from ostler.cli.trusting import ask_for_trust
     from ostler.cli.turns import exit_code, opened, show_turn
+    from ostler.cli.views import choose_view
 
     o = opened(settings, "run")
     o.warden.start()  # while the store is looked at

@@ -30,8 +30,8 @@ async def run_on(
     settings: "Settings", who: str | None, prompt: str, turn: dict[str, Any], options: dict[str, Any]
 ) -> int:
     """Runs the turn where `--on` says, and shows it here. Ctrl-C cancels it there."""
-    from ostler.cli.live import choose_view
     from ostler.cli.turns import exit_code, show_turn
+    from ostler.cli.views import choose_view
 
     server = LocalServer(settings.home, "--on")
     try:

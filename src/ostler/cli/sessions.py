@@ -66,7 +66,7 @@ def sessions(
       ostler sessions --all --state asking --json
       ostler sessions --import claude
     """
-    from ostler.cli.live import json_text
+    from ostler.cli.views import json_text
     from ostler.work.sessions.filters import chosen_sessions
 
     async def listed(o: "Ostler") -> "tuple[list[Session], list[Session]]":
@@ -167,7 +167,7 @@ def prune(everywhere: bool, older_than: float | None, dry_run: bool, json: bool)
       ostler prune --older-than 7d
       ostler prune --older-than 7d --all
     """
-    from ostler.cli.live import json_text
+    from ostler.cli.views import json_text
     from ostler.render.lines import counted
 
     folder = None if everywhere else "."

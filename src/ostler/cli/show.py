@@ -42,7 +42,7 @@ def show(session: str | None, turn: int | None, raw: bool, json: bool, verbose: 
 
     row, turns = with_ostler(read)
     if json:
-        from ostler.cli.live import json_text
+        from ostler.cli.views import json_text
 
         click.echo(json_text({"session": row, "turns": [{"turn": t, "events": e} for t, e in turns]}), nl=False)
     elif raw:
@@ -134,7 +134,7 @@ def watch(session: str | None, events: bool, verbose: bool) -> int:
 
 async def _follow(o: "Ostler", row: "Session", options: dict[str, Any]) -> None:
     from ostler.cli.answer import how_to_answer
-    from ostler.cli.live import TurnDisplay, choose_view
+    from ostler.cli.views import TurnDisplay, choose_view
     from ostler.model import Asked, Notice
 
     turns = o.store.turns(row.id)

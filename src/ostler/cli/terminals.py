@@ -39,7 +39,7 @@ def terminals(session: str | None, everything: bool, json: bool) -> None:
       ostler terminals
       ostler terminals k3 --all --json
     """
-    from ostler.cli.live import json_text
+    from ostler.cli.views import json_text
 
     async def listed(o: "Ostler") -> "tuple[list[TerminalRow], dict[str, str]]":
         rows = o.terminals.list(o.find(session).id if session else None, live=not everything)

@@ -28,7 +28,7 @@ def tmux() -> None:
 @click.option("--json", is_flag=True, help="Print them as JSON.")
 def list_panes(json: bool) -> None:
     """List the panes, with what their sessions do."""
-    from ostler.cli.live import json_text
+    from ostler.cli.views import json_text
     from ostler.render.lines import columns
 
     rows = with_ostler(_rows)

@@ -232,7 +232,7 @@ def _print_started(serves: "Serves", options: dict[str, Any], home: str, log: st
 
 
 def _print_json(serves: "Serves", links: list[str], home: str, log: str) -> None:
-    from ostler.cli.live import json_text
+    from ostler.cli.views import json_text
 
     facts = {"pid": serves.pid, "port": serves.port, "url": serves.url, "link": links[0], "state_folder": home}
     more = {"links": links[1:]} if links[1:] else {}

@@ -51,7 +51,7 @@ def wait(key: str | None, timeout: float | None, json: bool, quiet: bool) -> int
     except KeyboardInterrupt:
         return 130
     if json:
-        from ostler.cli.live import json_text
+        from ostler.cli.views import json_text
 
         click.echo(json_text(result), nl=False)
     elif not quiet:

@@ -4,14 +4,15 @@ import asyncio
 import errno
 import os
 from collections.abc import AsyncIterator
-from typing import NamedTuple
+
+from msgspec import Struct
 
 CAP = 32 << 20
 KEPT = 64 << 10  # of a line over the cap
 _FEW = 4096  # bytes: who writes fewer is not flooding
 
 
-class Line(NamedTuple):
+class Line(Struct, frozen=True, gc=False):
     """One line without its end; `cut` when it was over the cap and only its beginning is here."""
 
     data: bytes

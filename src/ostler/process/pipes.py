@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from ostler.errors import OstlerError
 
 BURST = 16  # writes in a row before the loop gets its turn
@@ -20,7 +22,7 @@ class Size(NamedTuple):
     rows: int
 
 
-class Ends(NamedTuple):
+class Ends(Struct, frozen=True):
     """Both sides of what connects us to a child; `theirs` is (stdin, stdout, stderr) or (terminal,)."""
 
     theirs: tuple[int, ...]
@@ -31,7 +33,7 @@ class Ends(NamedTuple):
 
     @property
     def ours(self) -> list[int]:
-        return [fd for fd in self[1:] if isinstance(fd, int)]
+        return [fd for fd in (self.stdin, self.stdout, self.stderr, self.tty) if fd is not None]
 
     def close(self) -> None:
         close_all([*self.theirs, *self.ours])

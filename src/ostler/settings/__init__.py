@@ -22,7 +22,6 @@ from ostler.settings.keys import (
     seconds,
 )
 from ostler.settings.load import load_settings, trust_file, user_state_folder
-from ostler.settings.template import template
 from ostler.settings.trust import (
     FolderAnswers,
     ScheduledFile,
@@ -66,7 +65,6 @@ __all__ = [
     "recorded_trust",
     "scheduled_files",
     "seconds",
-    "template",
     "trust_file",
     "unsafe_keys",
     "user_file",

@@ -27,6 +27,7 @@ from ostler.model import (
 from ostler.store import asks, outbox, pool
 from ostler.store.asks import Body
 from ostler.store.pool import Gate
+from ostler.store.rows import read_session
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +40,6 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _encode = msgspec.json.Encoder().encode
-_session = msgspec.json.Decoder(Session).decode
 
 IN_LINE = "ORDER BY state = 'queued', n"  # what runs, then who waits, in order
 
@@ -118,7 +118,7 @@ def need_session(db: sqlite3.Connection, id: str) -> Session:
     found = db.execute("SELECT body FROM sessions WHERE id = ?", (id,)).fetchone()
     if found is None:
         raise OstlerError("not_found", f"there is no session {id}", "See: ostler sessions")
-    return _session(found[0])
+    return read_session(found[0])
 
 
 def busy(session: Session) -> OstlerError:

@@ -6,7 +6,7 @@ one class repeated with nothing after it, and words without repetition. Neither 
 
 import re
 from collections.abc import Callable, Iterable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import AnyStr, Generic
 
 from msgspec import Struct
@@ -61,12 +61,12 @@ class Scan(Generic[AnyStr]):
         insides = {_inside(value) for value in known}
         self._words: list[tuple[AnyStr, list[AnyStr]]] | None = None  # of many words none is looked for by itself
         if len(starts | fronts) < _MANY:
-            words = _fewest(starts | fronts)
+            words = _fewest(frozenset(starts | fronts))
             self._words = _by_rarest(words, to)
             self._longer: dict[AnyStr, list[AnyStr]] = {
                 to(word): [to(other) for other in starts | fronts if word in other] for word in words
             }
-            self._insides: list[AnyStr] = [to(word) for word in _fewest(starts | insides)]
+            self._insides: list[AnyStr] = [to(word) for word in _fewest(frozenset(starts | insides))]
             self._cuts: set[AnyStr] = {to(word[:end]) for word in starts | fronts for end in range(1, len(word))}
         self._tail = max(len(word) for word in starts | fronts)
         self._begun = fronts | (starts - apart), apart
@@ -173,7 +173,8 @@ def _inside(value: str) -> str:
     return max(runs, key=len, default=value[:1])[:8]
 
 
-def _fewest(words: set[str]) -> list[str]:
+@lru_cache(maxsize=8)  # the same for texts and for bytes, mostly
+def _fewest(words: frozenset[str]) -> list[str]:
     """Without those that contain another one."""
     return sorted(word for word in words if not any(other in word for other in words if other != word))
 

@@ -10,16 +10,16 @@ from ostler.errors import OstlerError
 from ostler.model import TerminalRow
 from ostler.store import changes
 from ostler.store.changes import need_session, refuse_closed
+from ostler.store.rows import read_terminal
 
 _encode = msgspec.json.Encoder().encode
-_row = msgspec.json.Decoder(TerminalRow).decode
 
 
 def add_terminal(db: sqlite3.Connection, row: TerminalRow, limit: int | None) -> None:
     """`exists` for the name of a live terminal of the session, `too_many` when `limit` programs live there."""
     refuse_closed(need_session(db, row.session))
     turns = row.source == "turn" and limit is None  # one that shows a turn: neither its name nor their number matters
-    live = [] if turns else [_row(body) for (body,) in db.execute(f"{_LIVE} AND session = ?", (row.session,))]
+    live = [] if turns else [read_terminal(body) for (body,) in db.execute(f"{_LIVE} AND session = ?", (row.session,))]
     if row.source != "turn" and any(other.name == row.name for other in live):
         hint = "Choose another name, or use that one"
         raise OstlerError("exists", f"session {row.session} already has a live terminal {row.name!r}", hint)
@@ -49,7 +49,7 @@ def end_terminal(db: sqlite3.Connection, id: str, fields: Mapping[str, Any]) -> 
     found = db.execute("SELECT body FROM terminals WHERE id = ? AND state = 'live'", (id,)).fetchone()
     if found is None:
         return False
-    before = _row(found[0])
+    before = read_terminal(found[0])
     _save(db, msgspec.structs.replace(before, **fields, state="ended", held_by=""), before)
     return True
 
@@ -69,7 +69,7 @@ def need_terminal(db: sqlite3.Connection, id: str) -> TerminalRow:
     found = db.execute("SELECT body FROM terminals WHERE id = ?", (id,)).fetchone()
     if found is None:
         raise OstlerError("not_found", f"there is no terminal {id}", "See: ostler terminals")
-    return _row(found[0])
+    return read_terminal(found[0])
 
 
 def select(session: str | None, live: bool) -> tuple[str, tuple[str, ...]]:

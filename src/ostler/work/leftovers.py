@@ -63,6 +63,28 @@ def pass_on(path: str, pid: int, start_time: int) -> None:
         write_private(path, msgspec.json.encode(msgspec.structs.replace(noted, pid=pid, start_time=start_time)))
 
 
+def something_left(state: str | Path, known: Collection[str]) -> bool:
+    """Quick: whether there may be something to remove, of files or of sockets that are not of the `known` owners."""
+    notes = (Path(state, "leftovers", name) for name in _names(f"{state}/leftovers", ".json"))
+    strange = {name.removesuffix(".sock") for name in _names(f"{state}/run", ".sock")} - {*known}
+    return bool(strange) or any(_is_left(path) for path in notes)
+
+
+def _names(folder: str, ending: str) -> list[str]:
+    try:
+        return [name for name in os.listdir(folder) if name.endswith(ending)]
+    except FileNotFoundError:
+        return []
+
+
+def _is_left(path: Path) -> bool:
+    try:
+        left = _read(path)
+    except OSError:
+        return False  # its process removes it just now
+    return left is None or _is_gone(left)
+
+
 def remove_leftovers(state: str | Path) -> None:
     """Removes what processes that are gone have left. What somebody has changed since is theirs, and stays."""
     state = Path(state)

@@ -219,7 +219,8 @@ async def end_orphaned_turns(store: Store, adopt: Adopt | None = None) -> Orphan
         _log.info("ending %d turns and %d terminals of processes that are gone", len(orphaned), len(terminals))
         marks = {row.id for row in orphaned} | {row.id for row in terminals}
         await asyncio.to_thread(tree.end_marked, marks)
-    await asyncio.to_thread(_clean_up, store, orphaned, owners.keys() - dead)
+    if orphaned or leftovers.something_left(store.folder, owners.keys() - dead):
+        await asyncio.to_thread(_clean_up, store, orphaned, owners.keys() - dead)
     gone = Problem(
         kind="crashed",
         message="the ostler process that ran this turn is gone, and did not write how it ended",

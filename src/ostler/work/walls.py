@@ -3,6 +3,7 @@
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -13,7 +14,9 @@ from ostler.errors import OstlerError
 from ostler.model import Enforcement, Wall
 from ostler.process import landlock
 from ostler.settings import Settings
-from ostler.work.shadows import Shadow
+
+if TYPE_CHECKING:
+    from ostler.work.shadows import Shadow
 
 _SHARED_MEMORY = "/dev/shm"  # process pools and browsers need it; there is nothing of the user's in it
 _LARGEST_POINTER = 4096  # bytes of a `.git` that is a file
@@ -33,7 +36,7 @@ class Walled(Struct, frozen=True, kw_only=True):
     folders: tuple[str, ...] = ()  # of the agent's state
     fleeting: tuple[str, ...] = ()  # of these, those that go with the turn
     files: tuple[str, ...] = ()
-    shadow: Shadow | None = None
+    shadow: "Shadow | None" = None
 
     @property
     def shape(self) -> tuple[object, ...]:
@@ -110,12 +113,14 @@ def why_no_wall(settings: Settings, agent: Agent, access: Access, programs: Coll
 
 def _unknown_launcher(settings: Settings, agent: Agent) -> str:
     """What the settings start it with, if that starts whatever it has in a cache, and nobody can tell what that is."""
-    from ostler.work.launchers import launcher_call
-
     plain = settings.agents.get(agent.name)
     by = settings.commands.get(agent.name) or settings.acp.get(agent.name) or (plain.command if plain else ())
     name = os.path.basename(by[0]) if by else ""
-    return name if name in LAUNCHERS and launcher_call(by) is None else ""
+    if name not in LAUNCHERS:
+        return ""
+    from ostler.work.launchers import launcher_call
+
+    return name if launcher_call(by) is None else ""
 
 
 def kept(settings: Settings, agent: Agent, access: Access, programs: Collection[str]) -> Enforcement:
@@ -198,11 +203,13 @@ def _is_renewed(login: str) -> bool:
         return False  # there is none
 
 
-def _shadow(agent: Agent, home: str, environ: Mapping[str, str], place: str) -> tuple[Shadow | None, dict[str, str]]:
+def _shadow(agent: Agent, home: str, environ: Mapping[str, str], place: str) -> "tuple[Shadow | None, dict[str, str]]":
     """What stands in for the agent's state folder, and the variable that leads there."""
     needs = agent.state
     if needs is None or not needs.shadowed:
         return None, {}
+    from ostler.work.shadows import Shadow
+
     real = state_path(agent, needs.shadowed, home, environ)
     ((variable, stands_for),) = agent.homes.items()
     inner = os.path.relpath(needs.shadowed, stands_for or ".")

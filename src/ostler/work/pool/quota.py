@@ -1,7 +1,8 @@
 """Quotas that are used up: whose, until when, and when a turn that did nothing yet is tried again."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from ostler.model import AnyEvent, Limited, Problem, Turn
 from ostler.settings import Profile, Settings
@@ -11,7 +12,7 @@ RETRIED = ("overloaded", "limited")  # what may be over a moment later
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 120.0
 
 
-class UsedUp(NamedTuple):
+class UsedUp(Struct, frozen=True):
     """The quota of an account is used up."""
 
     account: str

@@ -50,8 +50,6 @@ def place_wall(attempt: Attempt) -> tuple[str, ...]:
 
 def _behind_wall(walled: "Walled", agent: str) -> list[str]:
     """Makes what has to be there before a wall is built; what of it goes at the end. Raises denied."""
-    from ostler.work.shadows import lend, make_shadow
-
     try:
         os.makedirs(walled.scratch, mode=0o700)
         for folder in (*walled.folders, *walled.fleeting):
@@ -61,6 +59,8 @@ def _behind_wall(walled: "Walled", agent: str) -> list[str]:
             os.close(os.open(file, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
         if walled.shadow is None:
             return [walled.scratch, *walled.fleeting]
+        from ostler.work.shadows import lend, make_shadow
+
         make_shadow(walled.shadow)
         lent = lend(walled.shadow, walled.scratch)
     except OSError as error:

@@ -1,7 +1,6 @@
 """What the log says of a launch: the command, without prompts and secrets."""
 
 import logging
-import shlex
 from collections.abc import Sequence
 
 from msgspec import structs
@@ -33,6 +32,8 @@ def shown_command(attempt: Attempt) -> str:
 
 
 def shown_argv(argv: Sequence[str], turns: Sequence[Turn], redactor: Redactor) -> str:
+    import shlex  # few launches are logged
+
     told = {text for turn in turns for text in (turn.prompt, turn.system) if text}
     return shlex.join(_shown(word, told, redactor) for word in argv)
 

@@ -162,7 +162,7 @@ class TurnRun:
     async def _park(self, envelope: Envelope) -> None:
         account = account_of(self.turn, self.setup.settings)
         if (found := used_up_at_end(account, envelope.error, clock.now())) is not None:
-            await self.setup.store.park(*found)
+            await self.setup.store.park(found.account, found.until, found.message)
 
     def _log_end(self, envelope: Envelope) -> None:
         why = f" ({envelope.error.kind}: {envelope.error.message})" if envelope.error else ""
@@ -373,7 +373,7 @@ class TurnRun:
         if not any(isinstance(event, Limited) for event in events):
             return
         if (found := used_up(account_of(self.turn, self.setup.settings), events, clock.now())) is not None:
-            await self.setup.store.park(*found)
+            await self.setup.store.park(found.account, found.until, found.message)
 
     async def _keep(self, events: Iterable[AnyEvent], first: bool = False) -> None:
         """In the journal, and for those elsewhere who are to be told of it."""

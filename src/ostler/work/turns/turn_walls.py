@@ -38,6 +38,10 @@ def wall_of(setup: Setup, turn: Turn, agent: Agent) -> "Walled | None":
 
 async def without_launcher(setup: Setup, turn: Turn, agent: Agent, argv: tuple[str, ...]) -> tuple[str, ...]:
     """What `npx` or `uvx` would start, which cannot work behind a wall themselves. Raises missing."""
+    from ostler.work.walls import LAUNCHERS
+
+    if os.path.basename(argv[0]) not in LAUNCHERS:
+        return argv
     from ostler.work.launchers import launcher_call, started_itself
 
     if launcher_call(argv) is None:
