@@ -164,9 +164,9 @@ class Stores(RuleBasedStateMachine):
         if found is None:
             assert result == "not_found"
         elif found.state == "ended":
-            assert result is False
+            assert result is None
         else:
-            assert result is True
+            assert isinstance(result, Session)
             found.state = "ended"
             events += [event.text for event in last]
 
@@ -189,7 +189,7 @@ class Stores(RuleBasedStateMachine):
     def remove(self, session: str) -> None:
         for turn in self.model[session].living():
             ended = partial(self.store.end_turn, turn.id, last=(), envelope=self.envelope(turn.id, session))
-            assert self.call(ended) is True
+            assert isinstance(self.call(ended), Session)
         assert self.call(lambda: self.store.remove_session(session)) is None
         del self.model[session]
 

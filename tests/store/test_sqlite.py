@@ -231,8 +231,7 @@ async def test_the_way_of_a_turn(store: Store, make: SimpleNamespace) -> None:
         counters={"cost_usd": 0.25},
         session_changes={"agent_session": "x-9", "cost_usd": 0.25},
     )
-    assert done is True
-    assert store.session("k3") == make.session(turns=1, used_at=7.0, agent_session="x-9", cost_usd=0.25)
+    assert done == store.session("k3") == make.session(turns=1, used_at=7.0, agent_session="x-9", cost_usd=0.25)
     row = store.turn("t1")
     assert row == make.row(
         "t1",
@@ -264,7 +263,7 @@ async def test_a_turn_ends_once(store: Store, make: SimpleNamespace) -> None:
     ends = await asyncio.gather(
         *(store.end_turn("t1", last=[make.ended(1)], envelope=make.envelope("t1", text=f"by {n}")) for n in range(5))
     )
-    assert ends == [True, False, False, False, False]
+    assert ends == [make.session(turns=1, used_at=ends[0].used_at), None, None, None, None]
     assert store.turn("t1").envelope == make.envelope("t1", text="by 0")
     assert store.events("k3") == [make.ended(1)]
     with pytest.raises(OstlerError) as caught:
@@ -281,7 +280,7 @@ async def test_an_end_that_fails_leaves_the_turn_as_it_was(store: Store, make: S
     assert caught.value.kind == "store"
     assert (store.turn("t1").state, store.session("k3").state) == ("starting", "busy")
     assert store.events("k3") == make.texts(1, 1)
-    assert await store.end_turn("t1", last=[make.ended(2)], envelope=make.envelope("t1")) is True
+    assert await store.end_turn("t1", last=[make.ended(2)], envelope=make.envelope("t1"))
 
 
 async def test_a_second_prompt_is_busy_or_queued(store: Store, make: SimpleNamespace) -> None:
@@ -338,7 +337,7 @@ async def test_a_queued_turn_can_be_given_up(store: Store, make: SimpleNamespace
     await store.queue_turn(make.row("t2"))
     assert store.session("k3").state == "queued"
     gone = make.envelope("t1", status="error", outcome="cancelled")
-    assert await store.end_turn("t1", last=(), envelope=gone) is True
+    assert await store.end_turn("t1", last=(), envelope=gone)
     assert await store.claim_turn("t2", "me") == 1
     assert await store.claim_turn("t1", "me") is None
 

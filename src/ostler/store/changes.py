@@ -253,11 +253,11 @@ def end_turn(
     session_changes: Mapping[str, Any],
     now: float,
     outgoing: Sequence[outbox.OutboxRow] = (),
-) -> bool:
-    """Everything that makes a turn ended, or nothing and False if it already was."""
+) -> Session | None:
+    """Everything that makes a turn ended, and the session as it is then; or nothing, and None, if it already was."""
     session, before = _need_turn(db, id)
     if before == "ended":
-        return False
+        return None
     append(db, session, last)
     asks.close(db, id, now)
     db.execute(
@@ -266,10 +266,10 @@ def end_turn(
     )
     now_idle = change_session(db, session, session_changes)
     if now_idle.moving_to is not None:
-        _move(db, now_idle, Move(to=now_idle.moving_to, at=now))
+        now_idle = _move(db, now_idle, Move(to=now_idle.moving_to, at=now))
     if outgoing:
         outbox.add(db, outgoing)
-    return True
+    return now_idle
 
 
 def refuse_closed(session: Session) -> None:

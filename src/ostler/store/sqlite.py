@@ -363,15 +363,15 @@ class Store:
         session_changes: Mapping[str, Any] | None = None,
         terminal: tuple[str, Mapping[str, Any]] | None = None,
         outgoing: Sequence[outbox.OutboxRow] = (),
-    ) -> "asyncio.Future[bool]":
+    ) -> "asyncio.Future[Session | None]":
         """Last events, envelope, session and what is to be told of it elsewhere, in one transaction.
 
-        False, and nothing done, if it had ended. `terminal`: its id, and what is known of its end, which is written
-        with the turn's in any case.
+        The session as it is then; None, and nothing done, if it had ended. `terminal`: its id, and what is known of its
+        end, which is written with the turn's in any case.
         """
         bodies, fields, now = self._bodies(last), session_changes or {}, clock.now()
 
-        def end(db: sqlite3.Connection) -> bool:
+        def end(db: sqlite3.Connection) -> Session | None:
             if terminal is not None:
                 terminals.end_terminal(db, *terminal)
             return changes.end_turn(db, id, bodies, envelope, counters, fields, now, outgoing)

@@ -5,7 +5,6 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
@@ -42,12 +41,12 @@ class Commit(asyncio.Future[T]):
 class _Write(Generic[T]):
     """Something to do in a transaction, and whom to tell once it is committed."""
 
-    __slots__ = ("change", "done", "error", "full", "result")
+    __slots__ = ("change", "error", "full", "future", "result")
 
-    def __init__(self, change: Callable[[sqlite3.Connection], T], full: bool, done: Callable[["_Write[T]"], None]):
+    def __init__(self, change: Callable[[sqlite3.Connection], T], full: bool, future: asyncio.Future[T]):
         self.change = change
         self.full = full
-        self.done = done
+        self.future = future
         self.result: T | None = None
         self.error: Exception | None = None
 
@@ -77,14 +76,7 @@ class Writer:
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = Commit(loop=loop) if settled else loop.create_future()
-
-        def done(write: _Write[T]) -> None:
-            try:
-                loop.call_soon_threadsafe(_settle, future, write)
-            except RuntimeError:
-                pass  # the loop was closed: nobody waits any more
-
-        write = _Write(change, full, done)
+        write = _Write(change, full, future)
         if soon:
             self._hold(write, loop)
         else:
@@ -140,8 +132,8 @@ class Writer:
             writes = [write for write in batch if write is not None]
             if writes:
                 self._commit(writes)
-            for write in writes:
-                write.done(write)
+            for loop in {write.future.get_loop() for write in writes}:
+                _tell(loop, [write for write in writes if write.future.get_loop() is loop])
 
     def _commit(self, writes: list[_Write[Any]]) -> None:
         """One transaction. What one write did wrong is its own; what SQLite failed at is everybody's."""
@@ -196,10 +188,19 @@ class Writer:
             self._db, self._full = fresh, None
 
 
-def _settle(future: "asyncio.Future[T] | Future[T]", write: _Write[T]) -> None:
-    if future.done():
-        return  # its caller was cancelled; the write stands
-    if write.error is not None:
-        future.set_exception(write.error)
-    else:
-        future.set_result(write.result)  # type: ignore[arg-type]
+def _tell(loop: asyncio.AbstractEventLoop, writes: list[_Write[Any]]) -> None:
+    """Those who wait in this loop: it is woken once for all of them."""
+    try:
+        loop.call_soon_threadsafe(_settle, writes)
+    except RuntimeError:
+        pass  # the loop was closed: nobody waits any more
+
+
+def _settle(writes: list[_Write[Any]]) -> None:
+    for write in writes:
+        if write.future.done():
+            continue  # its caller was cancelled; the write stands
+        if write.error is not None:
+            write.future.set_exception(write.error)
+        else:
+            write.future.set_result(write.result)

@@ -249,4 +249,4 @@ async def end_unwatched(store: Store, row: TurnRow, outcome: Outcome, problem: P
     if row.state != "queued":  # one that never began has no events, and the journal may be another's just now
         seq = store.last_seq(row.session) + 1
         last.append(Ended(seq=seq, at=clock.now(), turn=row.id, outcome=outcome, error=problem))
-    return await store.end_turn(row.id, last=last, envelope=envelope, counters=None, session_changes={})
+    return await store.end_turn(row.id, last=last, envelope=envelope, counters=None, session_changes={}) is not None

@@ -242,7 +242,7 @@ class LiveSession:
             if run.journal.ended is None:
                 stop.cancel("the turn was left")
             turn.envelope = self.last = await _to_the_end(task, stop)
-            self.row = self.context.store.session(self.id) or self.row
+            self.row = run.session_after or self.context.store.session(self.id) or self.row
         if run.successor is not None:
             from ostler.work.sessions.successors import successor_events
 

@@ -122,6 +122,7 @@ class TurnRun:
         self.running = False
         self.tools: ToolNames = {}  # of the agent whose records come
         self.forwarding = TurnForwarding(setup.settings, setup.store, services.sender)
+        self._committed: asyncio.Future[Session | None] | None = None  # the last try to write the end
         self._end: _End | None = None
 
     async def run(self) -> Envelope:
@@ -486,14 +487,14 @@ class TurnRun:
             yield EVENT_ENCODER.encode_lines(events)
             seen = events[-1].seq
 
-    def _commit(self, events: list[AnyEvent], envelope: Envelope) -> asyncio.Future[bool]:
+    def _commit(self, events: list[AnyEvent], envelope: Envelope) -> asyncio.Future[Session | None]:
         now = clock.now()
         changes: dict[str, Any] = {"used_at": now, "expires_at": now + self.setup.settings.ttl_days * 86400}
         if self._is_ours(envelope.agent_session):
             changes |= {"agent_session": envelope.agent_session, "agent": self.turn.agent, "served_by": self.served_by}
         if envelope.cost_usd is not None:
             changes["cost_usd"] = (self.session.cost_usd or 0.0) + envelope.cost_usd
-        return self.setup.store.end_turn(
+        self._committed = self.setup.store.end_turn(
             self.turn.id,
             last=events,
             envelope=envelope,
@@ -502,6 +503,14 @@ class TurnRun:
             terminal=self.terminal.written_end(events, envelope) if self.terminal is not None else None,
             outgoing=self.forwarding.rows_of_end(self.session, events, envelope),
         )
+        return self._committed
+
+    @property
+    def session_after(self) -> Session | None:
+        """As it was when the turn ended; None: this run did not write the end."""
+        if self._committed is None or self.journal.ended is None:
+            return None
+        return self._committed.result()
 
 
 def _planted(before: "Marks", folder: str, files: tuple[FileChange, ...]) -> tuple[FileChange, ...]:
