@@ -20,6 +20,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+from disk import disk_line
+
 from ostler.settings import load_settings
 from ostler.work import LiveSession, Ostler
 
@@ -173,20 +175,7 @@ def at(values: list[float], percent: int) -> float:
     return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
 
 
-def flush_ms(folder: Path) -> float:
-    """One small write that is flushed to this disk, in ms."""
-    taken = []
-    with open(folder / "probe", "wb") as file:
-        for _ in range(100):
-            began = time.monotonic()
-            file.write(b"x" * 4096)
-            file.flush()
-            os.fsync(file.fileno())
-            taken.append((time.monotonic() - began) * 1000)
-    return statistics.median(taken)
-
-
-def show(rows: list[Row], missing: str, flush: float) -> None:
+def show(rows: list[Row], missing: str, disk: str) -> None:
     beside = at(rows[-1].whole, 50) if not missing else None  # the SDK is the last one
     heads = ("p50", "p95", "best", "there", "back", "CPU", "best", "ratio")
     print(f"{f'a warm turn, ms over the stand-in, {TURNS} turns each':50}", *(f"{head:>7}" for head in heads))
@@ -199,7 +188,7 @@ def show(rows: list[Row], missing: str, flush: float) -> None:
     tenth = max(TURNS // 10, 2)
     first, last = (statistics.median(part) for part in (rows[0].whole[:tenth], rows[0].whole[-tenth:]))
     print(f"ostler's first {tenth} turns {first:.2f}, its last {tenth} {last:.2f}: a session that grows")
-    print(f"ostler: journal, artifacts, envelope; two flushes a turn, one takes {flush:.2f} ms on this disk")
+    print(f"ostler: journal, artifacts, envelope; two flushes a turn; {disk}")
     print(f"{SDK}: {missing or 'keeps nothing'}; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
 
 
@@ -235,7 +224,7 @@ async def main() -> None:
         for number in range(WARM_UP + TURNS):
             for row in rows:
                 await row.take(keep=number >= WARM_UP)
-        show(rows, missing, flush_ms(base))
+        show(rows, missing, disk_line(base))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from disk import disk_line
+
 from ostler.agents import AGENTS
 from ostler.settings import load_settings
 from ostler.testing import ScriptedModel
@@ -95,7 +97,8 @@ async def scripted() -> None:
                 rows["bare"].append(await timed(lambda: asyncio.to_thread(bare, env, folder)))
                 rows["inside a running ostler"].append(await timed(lambda: inside(o, folder)))
                 rows["ostler run"].append(await timed(lambda: asyncio.to_thread(by_command, env, folder)))
-    show(f"scripted agent, median of {ROUNDS}", rows)
+        show(f"scripted agent, median of {ROUNDS}", rows)
+        print(disk_line(base))
 
 
 def show(title: str, rows: dict[str, list[Took]]) -> None:
