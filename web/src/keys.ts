@@ -1,6 +1,6 @@
 // The keyboard map. Whoever offers an action binds its key here; `?` and ⌘K list what is bound.
 
-export interface Key {
+export interface KeyBinding {
   /** "n", "?", "g s" (one after the other), "mod+k", "ctrl+shift+enter". mod is ⌘ on a Mac, Ctrl elsewhere. */
   keys: string;
   says: string;
@@ -15,12 +15,12 @@ export interface Key {
 }
 
 export const mac = /Mac|iPhone|iPad/.test(navigator.platform);
-const bound = new Set<Key>();
+const bound = new Set<KeyBinding>();
 const CHAIN = 1000; // ms in which the second key of "g s" has to come
 let first: { key: string; at: number } | null = null;
 
 /** Binds keys until the returned function is called: `$effect(() => bind([...]))`. */
-export function bind(keys: Key[]): () => void {
+export function bind(keys: KeyBinding[]): () => void {
   for (const key of keys) bound.add(key);
   return () => {
     for (const key of keys) bound.delete(key);
@@ -28,7 +28,7 @@ export function bind(keys: Key[]): () => void {
 }
 
 /** What can be done now, newest binding first where two share a key. */
-export function active(): Key[] {
+export function active(): KeyBinding[] {
   const taken = new Set<string>();
   return [...bound].reverse().filter((key) => {
     if (key.when && !key.when()) return false;
@@ -39,7 +39,7 @@ export function active(): Key[] {
 }
 
 /** What can be done now, in the order in which it was bound: for people. */
-export function listed(): Key[] {
+export function listed(): KeyBinding[] {
   return active().reverse();
 }
 
@@ -102,7 +102,7 @@ function heard(event: KeyboardEvent): void {
   }
 }
 
-function match(press: string | null, inField: boolean): Key | undefined {
+function match(press: string | null, inField: boolean): KeyBinding | undefined {
   if (press === null) return undefined;
   return active().find((key) => key.keys === press && (!inField || key.everywhere));
 }

@@ -5,7 +5,7 @@ import { api, asProblem, loggedOut, type Problem } from "./api";
 import type { LiveEvent, RunView } from "./api_types";
 import { forgetDrafts } from "./journal/drafts.svelte";
 import { go, here } from "./route.svelte";
-import { live, type Link, type StreamEvent } from "./stream";
+import { live, type StreamConnection, type StreamEvent } from "./stream";
 import { bells } from "./terminal/bells.svelte";
 import type { AgentReport, Me, PlugInProblem, Rights, SessionView, TerminalRow } from "./words";
 
@@ -25,7 +25,7 @@ class Page {
   agents = $state.raw<AgentReport[] | null>(null);
   unusableAgents = $state.raw<PlugInProblem[]>([]);
   agentsProblem = $state.raw<Problem | null>(null);
-  link = $state.raw<Link>({ state: "connecting" });
+  link = $state.raw<StreamConnection>({ state: "connecting" });
   /** Everything that was there has been told once: "nothing" now means nothing. */
   ready = $state(false);
   /** On small screens one pane is shown at a time. */

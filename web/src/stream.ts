@@ -12,11 +12,11 @@ export interface StreamEvent {
   data: string;
 }
 
-export type Link = { state: "connecting" } | { state: "connected" } | { state: "retrying"; at: number; why: string };
+export type StreamConnection = { state: "connecting" } | { state: "connected" } | { state: "retrying"; at: number; why: string };
 
 export interface RowOptions {
   event: (event: StreamEvent) => void;
-  link: (link: Link) => void;
+  link: (link: StreamConnection) => void;
   /** A connection begins: what was told before may be told again. */
   begin: () => void;
   /** Not worth a retry. */

@@ -3,7 +3,7 @@
 import type { Ask } from "./book";
 import { describeAsk, type AskDescription } from "./tools";
 
-export interface Said {
+export interface AnswerSummary {
   allowed: boolean;
   word: string; // "Allowed"
   by: string; // " by you"
@@ -20,7 +20,7 @@ const WORDS: Record<string, string> = {
 };
 
 /** `me`: the name of the one who reads it. */
-export function outcome(answer: { option: string; by: string; message: string }, me: string): Said {
+export function outcome(answer: { option: string; by: string; message: string }, me: string): AnswerSummary {
   const allowed = answer.option.startsWith("allow");
   const word = WORDS[answer.option] ?? (allowed ? "Allowed" : "Denied");
   const why = answer.by === TIME_LIMIT ? "" : answer.message; // `by` says it all

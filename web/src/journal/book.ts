@@ -2,7 +2,7 @@
 
 import type { AskOption, FileChange, JournalEvent, Outcome, PlanStep, Trouble, Usage } from "../words";
 
-interface Placed {
+interface EntryBase {
   key: string;
   seq: number; // of its first event: the number in the gutter
   at: number;
@@ -10,9 +10,9 @@ interface Placed {
   quiet: boolean;
 }
 
-export type Prompt = Placed & { kind: "prompt"; agent: string; model: string | null };
-export type Words = Placed & { kind: "text" | "thought"; id: string; text: string; whole: boolean; until: number };
-export type Tool = Placed & {
+export type Prompt = EntryBase & { kind: "prompt"; agent: string; model: string | null };
+export type Words = EntryBase & { kind: "text" | "thought"; id: string; text: string; whole: boolean; until: number };
+export type Tool = EntryBase & {
   kind: "tool";
   id: string;
   name: string; // as the agent calls it
@@ -33,8 +33,8 @@ export interface ToolEnd {
   denied: boolean;
   stopped: boolean; // it did not fail: the turn was cancelled while it ran
 }
-export type PlanEntry = Placed & { kind: "plan"; steps: PlanStep[] };
-export type Ask = Placed & {
+export type PlanEntry = EntryBase & { kind: "plan"; steps: PlanStep[] };
+export type Ask = EntryBase & {
   kind: "ask";
   id: string;
   tool: string;
@@ -48,16 +48,16 @@ export type Ask = Placed & {
   expires: number | null; // then it is denied
   answer: { option: string; by: string; message: string; at: number } | null;
 };
-export type Limited = Placed & { kind: "limited"; error: string; message: string; attempt: number | null; retry: number | null };
-export type Notice = Placed & { kind: "notice"; text: string; code: string };
-export type Hook = Placed & { kind: "hook"; name: string; payload: unknown };
-export type TerminalEntry = Placed & { kind: "terminal"; terminal: string; title: string; exit: number | null | undefined };
-export type RawEntry = Placed & { kind: "raw"; lines: string[] };
-export type End = Placed & { kind: "ended"; outcome: Outcome; error: Trouble | null };
+export type Limited = EntryBase & { kind: "limited"; error: string; message: string; attempt: number | null; retry: number | null };
+export type Notice = EntryBase & { kind: "notice"; text: string; code: string };
+export type Hook = EntryBase & { kind: "hook"; name: string; payload: unknown };
+export type TerminalEntry = EntryBase & { kind: "terminal"; terminal: string; title: string; exit: number | null | undefined };
+export type RawEntry = EntryBase & { kind: "raw"; lines: string[] };
+export type End = EntryBase & { kind: "ended"; outcome: Outcome; error: Trouble | null };
 
 export type Entry = Prompt | Words | Tool | PlanEntry | Ask | Limited | Notice | Hook | TerminalEntry | RawEntry | End;
 
-type Unplaced = Entry extends infer E ? (E extends Entry ? Omit<E, keyof Placed> : never) : never;
+type Unplaced = Entry extends infer E ? (E extends Entry ? Omit<E, keyof EntryBase> : never) : never;
 
 /** What is known of a turn from its events alone, while it runs. */
 export interface Progress {
@@ -267,7 +267,7 @@ export function askOf(event: JournalEvent & { kind: "asked" }): Ask {
   };
 }
 
-function placed({ seq, at, turn, quiet = false }: JournalEvent): Omit<Placed, "key"> {
+function placed({ seq, at, turn, quiet = false }: JournalEvent): Omit<EntryBase, "key"> {
   return { seq, at, turn, quiet };
 }
 

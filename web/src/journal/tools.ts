@@ -32,7 +32,7 @@ const COMMANDS = ["command", "cmd"];
 const TEXTS = ["content", "file_text", "fileText", "old_string", "new_string", "old_str", "new_str", "patch"];
 const SUBJECTS = ["file_path", "path", "pattern", "query", "url"];
 
-export interface Shown {
+export interface ToolView {
   verb: string;
   icon: IconName;
   target: string;
@@ -41,7 +41,7 @@ export interface Shown {
   facts: string; // "214 lines", "exit 1"
 }
 
-export function shown(tool: Tool, folder: string): Shown {
+export function shown(tool: Tool, folder: string): ToolView {
   const sort = SORTS[tool.category];
   const diffs = diffsOf(tool, sort?.verb, folder);
   const isNew = sort?.verb === "Write" && (tool.files[0]?.change === "add" || diffs[0]?.change === "add");
@@ -55,7 +55,7 @@ export function shown(tool: Tool, folder: string): Shown {
   };
 }
 
-export interface AskDescription extends Shown {
+export interface AskDescription extends ToolView {
   action: string; // "run a command"
   what: string; // what it is about, in full, where that is no command and no diff
   rest: string | null; // of the input, what is not shown otherwise
@@ -100,13 +100,13 @@ function asText(value: unknown): string {
 }
 
 /** Fields of an input that stand in its command or its diffs. */
-function shownFields(has: Shown): Set<string> {
+function shownFields(has: ToolView): Set<string> {
   const told = has.command ? COMMANDS : [];
   return new Set(has.diffs.length > 0 ? [...told, ...TEXTS] : told);
 }
 
 /** The input without what is shown in another way: null where nothing is left to tell. */
-export function otherInput(tool: Tool, has: Shown): string | null {
+export function otherInput(tool: Tool, has: ToolView): string | null {
   if (tool.input === null || tool.input === undefined) return null;
   if (typeof tool.input !== "object" || Array.isArray(tool.input)) return JSON.stringify(tool.input, null, 2);
   const told = shownFields(has);

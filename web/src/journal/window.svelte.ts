@@ -9,7 +9,7 @@ const NEAR = 1200; // px from an end at which more comes in
 const BOTTOM = 48; // px from the very end that still count as being there
 const MARGIN = 12; // px above the head of an ask
 
-interface Placed {
+interface ListedEntry {
   key: string;
   seq: number;
 }
@@ -64,7 +64,7 @@ export class Window {
   }
 
   /** Carries a change out that puts older entries in front: what is drawn stays drawn, what is read does not move. */
-  async prepend(change: () => void, list: () => Placed[]): Promise<void> {
+  async prepend(change: () => void, list: () => ListedEntry[]): Promise<void> {
     const hold = this.#hold();
     const before = list();
     const [first, last] = [before[this.from], before[this.to - 1]];
@@ -168,7 +168,7 @@ function sizeOf(box: HTMLElement): string {
 }
 
 /** Where an entry stands in a list that begins earlier: it may be part of one that does. */
-function placeOf(entry: Placed, list: Placed[]): number {
+function placeOf(entry: ListedEntry, list: ListedEntry[]): number {
   const index = list.findIndex(({ key }) => key === entry.key);
   return index >= 0 ? index : Math.max(0, list.findLastIndex(({ seq }) => seq <= entry.seq));
 }

@@ -8,7 +8,7 @@ const COLUMN = WIDTH + 42;
 const ROW = HEIGHT + 24;
 const EDGE = 18; // around the whole
 
-export interface Placed {
+export interface PlacedNode {
   node: NodeView;
   x: number;
   y: number;
@@ -22,7 +22,7 @@ export interface Line {
 export interface Layout {
   width: number;
   height: number;
-  nodes: Placed[];
+  nodes: PlacedNode[];
   lines: Line[];
 }
 
@@ -32,7 +32,7 @@ export function layout(nodes: readonly NodeView[]): Layout {
   const y = new Map<string, number>();
   for (const column of columns(nodes, depth)) for (const [name, top] of placed(column, y)) y.set(name, top);
   const least = Math.min(0, ...y.values());
-  const found = nodes.map((node): Placed => ({ node, x: EDGE + (depth.get(node.name) ?? 0) * COLUMN, y: EDGE + (y.get(node.name) ?? 0) - least }));
+  const found = nodes.map((node): PlacedNode => ({ node, x: EDGE + (depth.get(node.name) ?? 0) * COLUMN, y: EDGE + (y.get(node.name) ?? 0) - least }));
   const at = new Map(found.map((one) => [one.node.name, one]));
   return {
     width: Math.max(0, ...found.map((one) => one.x + WIDTH)) + EDGE,
@@ -69,7 +69,7 @@ function mean(values: readonly number[]): number {
   return values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
-function line(from: Placed | undefined, to: Placed): Line[] {
+function line(from: PlacedNode | undefined, to: PlacedNode): Line[] {
   if (from === undefined) return [];
   const kind = kindOf(from.node, to.node);
   const [x1, y1, x2, y2] = [from.x + WIDTH, from.y + HEIGHT / 2, to.x, to.y + HEIGHT / 2];

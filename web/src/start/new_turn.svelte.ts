@@ -1,6 +1,6 @@
 // A turn in a session of its own, as it is being written; the session is made when it is started.
 
-import { api, asProblem, type NewSession, type NewTurn as TurnBody, type Problem } from "../api";
+import { api, asProblem, type NewSession, type NewTurn, type Problem } from "../api";
 import { draftOf } from "../journal/drafts.svelte";
 import { keep, kept } from "../lib/kept";
 import { randomId } from "../lib/random";
@@ -11,7 +11,7 @@ import type { Access, AgentList, AgentReport, ProfileView, SessionView } from ".
 import type { Attachments } from "./attachments.svelte";
 import { readiness } from "./readiness";
 
-export class NewTurn {
+export class NewTurnForm {
   draft = draftOf("new"); // its prompt, its access and its files: kept when the page is loaded again
   agent = $state("");
   folder = $state("");
@@ -119,7 +119,7 @@ export class NewTurn {
     try {
       await this.attachments.arrived();
       const session = await this.#session();
-      const body: TurnBody = { prompt: this.draft.text, attachments: this.attachments.refs, transport: "auto" };
+      const body: NewTurn = { prompt: this.draft.text, attachments: this.attachments.refs, transport: "auto" };
       await api.startTurn(session.id, body, this.#keyFor(JSON.stringify([session.id, body])));
       this.#started();
       return session.id;
@@ -156,4 +156,4 @@ export class NewTurn {
 }
 
 /** What is being written survives a look at another session. */
-export const newTurn = new NewTurn();
+export const newTurn = new NewTurnForm();

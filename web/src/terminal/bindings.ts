@@ -1,6 +1,6 @@
 // The keys of a terminal's page. In a terminal every key belongs to the program, but for the ⌃⇧ chords.
 
-import { mac, type Key } from "../keys";
+import { mac, type KeyBinding } from "../keys";
 import { readAloud, readsAloud } from "./look.svelte";
 
 /** What the keys act on: the view in front. */
@@ -10,7 +10,7 @@ interface View {
   toggleLease(): void;
 }
 
-export function terminalKeys(view: () => View | undefined): Key[] {
+export function terminalKeys(view: () => View | undefined): KeyBinding[] {
   const group = "Terminal" as const;
   const shown = () => view() !== undefined;
   const find = () => view()?.find();

@@ -2,7 +2,7 @@
 
 import type { Key } from "../api_types";
 
-export type { AnyTerminalMessage as Told, AnyViewerMessage as Said, Author, Key as KeyPress, Progress } from "../api_types";
+export type { AnyTerminalMessage, AnyViewerMessage, Author, Key as KeyPress, Progress } from "../api_types";
 
 export type Mod = NonNullable<Key["mods"]>[number];
 

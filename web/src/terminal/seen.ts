@@ -17,7 +17,7 @@ export interface Source {
   attach(sink: Sink): () => void;
 }
 
-export type Link =
+export type TerminalConnection =
   | { state: "connecting" }
   | { state: "live" }
   | { state: "retrying"; at: number } // milliseconds since the epoch
@@ -33,7 +33,7 @@ export interface Lease {
 
 /** What a viewer knows; replaced as a whole with every change. */
 export interface Seen {
-  readonly link: Link;
+  readonly link: TerminalConnection;
   readonly terminal: TerminalRow | null;
   readonly rights: Rights;
   readonly lease: Lease;

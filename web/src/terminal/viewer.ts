@@ -5,7 +5,7 @@
 
 import { createSubscriber } from "svelte/reactivity";
 import { asProblem, loggedOut, Problem } from "../api";
-import { readOutput, type KeyPress, type Said, type Told } from "./protocol";
+import { readOutput, type AnyTerminalMessage, type AnyViewerMessage, type KeyPress } from "./protocol";
 import { whenHidden } from "../lib/visibility";
 import { NOBODY, NOTHING, type Seen, type Sink, type Source } from "./seen";
 
@@ -18,7 +18,7 @@ const PASTE_LIMIT = 500_000; // characters; a frame may have a million, and JSON
 
 export class Viewer implements Source {
   /** When output came last, milliseconds since the epoch. */
-  heardAt = 0;
+  receivedAt = 0;
 
   #path: string;
   #why: () => Promise<unknown>;
@@ -72,33 +72,33 @@ export class Viewer implements Source {
   }
 
   take(): void {
-    this.#say({ kind: "lease", action: "take" });
+    this.#send({ kind: "lease", action: "take" });
   }
 
   release(): void {
-    this.#say({ kind: "lease", action: "release" });
+    this.#send({ kind: "lease", action: "release" });
   }
 
   key(key: KeyPress): void {
-    this.#say({ kind: "key", key });
+    this.#send({ kind: "key", key });
   }
 
   text(text: string): void {
-    if (text) this.#say({ kind: "text", text });
+    if (text) this.#send({ kind: "text", text });
   }
 
   paste(text: string): void {
     if (text.length > PASTE_LIMIT) return this.#refuse(`${text.length.toLocaleString()} characters are too many to paste`);
-    if (text) this.#say({ kind: "paste", text });
+    if (text) this.#send({ kind: "paste", text });
   }
 
   /** Bytes as they are, each a character of `binary`. */
   raw(binary: string): void {
-    this.#say({ kind: "raw", data: btoa(binary) });
+    this.#send({ kind: "raw", data: btoa(binary) });
   }
 
   resize(cols: number, rows: number): void {
-    this.#say({ kind: "resize", cols, rows });
+    this.#send({ kind: "resize", cols, rows });
   }
 
   /** Does not wait any longer. Nothing happens where a connection is open. */
@@ -125,7 +125,7 @@ export class Viewer implements Source {
     socket.onmessage = ({ data }) => {
       if (socket !== this.#socket) return;
       greeted = true;
-      if (typeof data === "string") this.#hear(JSON.parse(data) as Told);
+      if (typeof data === "string") this.#receive(JSON.parse(data) as AnyTerminalMessage);
       else this.#output(data as ArrayBuffer);
     };
     socket.onclose = ({ code }) => {
@@ -197,33 +197,33 @@ export class Viewer implements Source {
     for (const update of this.#tell) update();
   }
 
-  // -- what is heard
+  // -- what comes
 
-  #hear(told: Told): void {
-    switch (told.kind) {
+  #receive(message: AnyTerminalMessage): void {
+    switch (message.kind) {
       case "hello":
-        return this.#greet(told);
+        return this.#onHello(message);
       case "snapshot":
-        return this.#show(told);
+        return this.#show(message);
       case "resize":
-        this.#sink?.resize(told.cols, told.rows);
-        return this.#know({ cols: told.cols, rows: told.rows });
+        this.#sink?.resize(message.cols, message.rows);
+        return this.#know({ cols: message.cols, rows: message.rows });
       case "facts":
-        return this.#learn(told);
+        return this.#onFacts(message);
       case "lease": {
-        const { holder, yours, waiting = null, due = null } = told;
+        const { holder, yours, waiting = null, due = null } = message;
         if (this.#takeAgain && holder === null) this.take();
         this.#takeAgain = false;
         return this.#know({ lease: { holder, yours, waiting, due }, trouble: null });
       }
       case "exit":
-        return this.#know({ ended: true, exit: told.exit, lease: NOBODY, link: { state: "ended" } });
+        return this.#know({ ended: true, exit: message.exit, lease: NOBODY, link: { state: "ended" } });
       case "error":
-        this.#know({ trouble: told.problem });
+        this.#know({ trouble: message.problem });
     }
   }
 
-  #greet({ terminal, rights, resumed }: Told & { kind: "hello" }): void {
+  #onHello({ terminal, rights, resumed }: AnyTerminalMessage & { kind: "hello" }): void {
     this.#attempt = 0;
     if (resumed && this.#next !== null) this.#acked = this.#next;
     else this.#next = null;
@@ -231,15 +231,15 @@ export class Viewer implements Source {
     this.#know({ link: { state: "live" }, terminal, rights, ended, exit: terminal?.exit ?? null, lease: NOBODY, trouble: null });
   }
 
-  #show({ cols, rows, vt, offset, title = "", cwd = "", progress = null }: Told & { kind: "snapshot" }): void {
+  #show({ cols, rows, vt, offset, title = "", cwd = "", progress = null }: AnyTerminalMessage & { kind: "snapshot" }): void {
     this.#next = this.#shown = this.#acked = offset;
     this.#screen += 1;
     this.#sink?.show(cols, rows, vt);
-    this.#say({ kind: "ack", offset }); // after a large one no other comes before
+    this.#send({ kind: "ack", offset }); // after a large one no other comes before
     this.#know({ cols, rows, title, cwd, progress });
   }
 
-  #learn({ title, cwd, progress }: Told & { kind: "facts" }): void {
+  #onFacts({ title, cwd, progress }: AnyTerminalMessage & { kind: "facts" }): void {
     this.#know({
       title: title ?? this.#now.title,
       cwd: cwd ?? this.#now.cwd,
@@ -252,10 +252,10 @@ export class Viewer implements Source {
     if (this.#next === null) return; // a snapshot that was asked for is under way
     if (offset !== this.#next) {
       this.#next = null;
-      return this.#say({ kind: "refresh" });
+      return this.#send({ kind: "refresh" });
     }
     const end = (this.#next = offset + data.length);
-    this.heardAt = Date.now();
+    this.receivedAt = Date.now();
     const screen = this.#screen;
     this.#sink?.write(data, () => screen === this.#screen && this.#parsed(end));
   }
@@ -272,12 +272,12 @@ export class Viewer implements Source {
     this.#ackTimer = undefined;
     if (this.#shown <= this.#acked || this.#next === null) return;
     this.#acked = this.#shown;
-    this.#say({ kind: "ack", offset: this.#acked });
+    this.#send({ kind: "ack", offset: this.#acked });
   }
 
   // -- what is said
 
-  #say(message: Said): void {
+  #send(message: AnyViewerMessage): void {
     if (this.#socket?.readyState !== WebSocket.OPEN) return;
     this.#socket.send(JSON.stringify({ n: ++this.#number, ...message }));
   }

@@ -11,7 +11,7 @@ export interface WallTile {
   session: SessionView | null;
   title: string;
   state: TileState;
-  heardAt: number; // milliseconds since the epoch
+  receivedAt: number; // milliseconds since the epoch
 }
 
 const ENDED_SHOWN = 12;
@@ -31,8 +31,8 @@ export function tilesOf(
     .slice(0, ENDED_SHOWN);
   return [...all.filter((row) => row.state === "live"), ...past].map((row) => {
     const session = sessions.get(row.session) ?? null;
-    const heardAt = heard.get(row.id) ?? 0;
-    return { row, session, title: session ? titleOf(session) : row.name, state: stateOf(row, session, nowMs - heardAt), heardAt };
+    const receivedAt = heard.get(row.id) ?? 0;
+    return { row, session, title: session ? titleOf(session) : row.name, state: stateOf(row, session, nowMs - receivedAt), receivedAt };
   });
 }
 
@@ -46,7 +46,7 @@ function stateOf(row: TerminalRow, session: SessionView | null, quiet: number): 
 const RANK: Record<TileState, number> = { asking: 0, busy: 1, idle: 1, ended: 2 };
 
 export function ordered(tiles: WallTile[]): WallTile[] {
-  const when = ({ row, heardAt }: WallTile) => (row.ended_at ?? 0) * 1000 || heardAt || row.created_at * 1000;
+  const when = ({ row, receivedAt }: WallTile) => (row.ended_at ?? 0) * 1000 || receivedAt || row.created_at * 1000;
   return tiles.toSorted((a, b) => RANK[a.state] - RANK[b.state] || when(b) - when(a));
 }
 

@@ -2,7 +2,7 @@
 
 const SLACK = 2; // px: edges of elements do not fall on whole pixels
 
-export class Shown {
+export class ViewedParts {
   #parts: [number, number][] = []; // apart from each other, in order
   #height = 0;
 
