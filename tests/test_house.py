@@ -77,6 +77,16 @@ TESTED_WITH = {
     "looks": "cli/test_tmux.py",
     "__main__": "cli/test_start.py",
 }
+# What of `work` imports each other all the same, since one side does so only when a function is called.
+LATE_CYCLES = {
+    # A session that ends its work begins another one, and keeps processes warm for those to come.
+    frozenset({"sessions.hand", "sessions.live_session", "sessions.open_session", "sessions.warm", "turns.begin"}),
+    frozenset({"checkup", "ostler"}),  # the doctor runs a turn, and an `Ostler` has a doctor
+    frozenset({"launchers", "own_sandbox", "probe", "walls"}),  # a report on an agent says what keeps it to its access
+    frozenset({"owner_requests", "terminals.requests"}),  # most processes are never asked about a terminal
+    frozenset({"panes.open_panes", "panes.pane_output"}),  # in most panes an agent shows its own screen
+    frozenset({"shadows", "turns.artifacts"}),  # hardly any turn has lent a login
+}
 # Programs of their own, which import nothing of ostler.
 OWN_TIME = {"clock.py", "terminal/screen/process.py"} | {
     f"process/{name}.py" for name in ("warden", "pane_warden", "job_host")
@@ -152,6 +162,60 @@ def through_a_shell(node: ast.AST) -> bool:
 def test_imports_point_one_way() -> None:
     wrong = {path: rooms_imported(path) - MAY_IMPORT[room(path)] for path in FILES}
     assert {str(path): rooms for path, rooms in wrong.items() if rooms} == {}
+
+
+def test_no_modules_of_work_import_each_other_in_a_circle() -> None:
+    """Each can be read once those that it imports are known; imports for types count, too."""
+    paths = [path for path in FILES if room(path) == "work" and path.stem != "__init__"]
+    modules = {".".join(("ostler", *path.relative_to(SRC).with_suffix("").parts)): path for path in paths}
+    assert cycles(import_graph(modules)) == set()
+    late = cycles(import_graph(modules, late=True))
+    assert {frozenset(name.removeprefix("ostler.work.") for name in cycle) for cycle in late} == LATE_CYCLES
+
+
+def import_graph(modules: dict[str, Path], late: bool = False) -> dict[str, set[str]]:
+    """Which of these modules each of them imports; those that its functions do when they are called, only if `late`."""
+    graph = {}
+    for module, path in modules.items():
+        seen = nodes(path) if late else outside_functions(path)
+        graph[module] = {name for node in seen for name in names_imported(node)} & modules.keys()
+    return graph
+
+
+def outside_functions(path: Path) -> list[ast.AST]:
+    found = [nodes(path)[0]]
+    for node in found:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            found += ast.iter_child_nodes(node)
+    return found
+
+
+def names_imported(node: ast.AST) -> list[str]:
+    """Each module that it may import: what `from a import b` takes may be one as well."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.module:
+        return [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return []
+
+
+def cycles(graph: dict[str, set[str]]) -> set[frozenset[str]]:
+    """The groups of modules of which each leads to each other."""
+    leads_to = {module: everything_below(module, graph) for module in graph}
+    return {
+        frozenset(other for other in leads_to[module] if module in leads_to[other])
+        for module in graph
+        if module in leads_to[module]
+    }
+
+
+def everything_below(module: str, graph: dict[str, set[str]]) -> set[str]:
+    below: set[str] = set()
+    new = graph[module]
+    while new:
+        below |= new
+        new = {name for each in new for name in graph[each]} - below
+    return below
 
 
 def test_what_works_for_an_ostler_does_not_know_it() -> None:
@@ -301,6 +365,21 @@ def test_the_rules_would_notice(tmp_path: Path) -> None:
         "def c(self):\n    loop.call_later(1, self.c)\ndef d(self):\n    loop.call_later(1, self.c)\n"
     )
     assert loops_for_ever(endless) == ["a", "c"]
+    circle = {
+        "a": "if TYPE_CHECKING:\n    from room import b\n",
+        "b": "import room.c\n",
+        "c": "from room.a import x\n",
+        "d": "import room.a\ndef f():\n    import room.e\n",
+        "e": "from room.d import f\n",
+    }
+    modules = {f"room.{name}": tmp_path / f"{name}.py" for name in circle}
+    for name, text in circle.items():
+        modules[f"room.{name}"].write_text(text)
+    assert cycles(import_graph(modules)) == {frozenset({"room.a", "room.b", "room.c"})}
+    assert cycles(import_graph(modules, late=True)) == {
+        frozenset({"room.a", "room.b", "room.c"}),
+        frozenset({"room.d", "room.e"}),
+    }
     for number, (text, is_one) in enumerate(
         [("x = 1\n", False), ("def f(): ...\n", True), ("import os.path\ndef f(): ...\n", False)]
     ):

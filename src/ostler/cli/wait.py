@@ -77,7 +77,7 @@ def found(o: "Ostler", key: str | None) -> "Session | TerminalRow":
 
 async def _ended(o: "Ostler", subject: "Session | TerminalRow", quiet: bool) -> "Envelope | TerminalRow | None":
     from ostler.model import Session
-    from ostler.work.turns.live_turns import change_since
+    from ostler.work.store_changes import change_since
 
     printed: set[str] = set()
     look = 0.0

@@ -25,9 +25,9 @@ from ostler.model import Session, TurnOptions, TurnRow
 from ostler.settings import Settings
 from ostler.work import LiveSession, Ostler
 from ostler.work.sessions.choice import choose
+from ostler.work.store_changes import change_since
 from ostler.work.turns.begin import begin
 from ostler.work.turns.checks import check_folder
-from ostler.work.turns.live_turns import change_since
 from ostler.work.turns.options import limits_of
 
 USUAL_WAIT = 45.0  # seconds: some agents give a tool no more than a minute

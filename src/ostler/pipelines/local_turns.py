@@ -7,9 +7,9 @@ from ostler.pipelines.model import Node
 from ostler.store.once import Once
 from ostler.work import LiveSession, Ostler
 from ostler.work.sessions.successors import successor_of
+from ostler.work.store_changes import change_since
 from ostler.work.turns.begin import begin
 from ostler.work.turns.forwarding import TurnForwarding
-from ostler.work.turns.live_turns import change_since
 
 DIFF = 200_000  # characters that other nodes may read
 

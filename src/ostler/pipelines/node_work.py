@@ -18,8 +18,8 @@ from ostler.pipelines.takeover import was_lost
 from ostler.pipelines.values import result_of
 from ostler.work import Ostler
 from ostler.work.pool.quota import backoff
+from ostler.work.store_changes import change_since
 from ostler.work.turns.handle import TurnHandle
-from ostler.work.turns.live_turns import change_since
 
 NodeTurns = LocalTurns | FarTurns
 _GO_ON = "You were interrupted while you worked on this. Look at what is done already, then finish it.\n\n"

@@ -20,7 +20,7 @@ from ostler.pipelines.runs import Runs
 from ostler.pipelines.takeover import was_lost
 from ostler.pipelines.values import items_of, joined, values_of
 from ostler.work import Ostler
-from ostler.work.turns.live_turns import change_since
+from ostler.work.store_changes import change_since
 
 if TYPE_CHECKING:
     from ostler.pipelines.shared_runs import SharedRuns

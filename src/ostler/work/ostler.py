@@ -32,12 +32,12 @@ from ostler.work.sessions.choice import choose
 from ostler.work.sessions.live_session import LiveSession
 from ostler.work.sessions.open_session import SessionOptions, open_session
 from ostler.work.sessions.rows import find_session, find_turn, new_session_row
+from ostler.work.store_changes import change_since
 from ostler.work.terminals.new_terminal import checked_name
 from ostler.work.transports.transport import OutputSink
 from ostler.work.turns.checks import check_folder
 from ostler.work.turns.environment import secrets as secret_values
 from ostler.work.turns.handle import TurnHandle
-from ostler.work.turns.live_turns import change_since
 from ostler.work.turns.setup import with_project_config
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from ostler.work.sessions.context import SessionContext
 from ostler.work.sessions.manual import until_handed_back
 from ostler.work.shared_warden import SharedWarden
 from ostler.work.terminals.context import TerminalContext
-from ostler.work.transports.choose import TransportResources
 from ostler.work.transports.keepers import Keepers
+from ostler.work.transports.resources import TransportResources
 from ostler.work.turns import mcp_servers
 from ostler.work.turns.control import TurnControl
 from ostler.work.turns.environment import secrets as secret_values

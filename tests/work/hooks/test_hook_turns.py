@@ -221,9 +221,8 @@ async def test_a_process_that_serves_another_turn_by_now_is_routed_to_it(stable:
     """A visible agent keeps the token that it was started with."""
     async with stable.ostler() as o:
         called, running = await begun(o, stable)
-        (own,) = [heard for heard in o.callbacks._turns.values() if heard.turn.id == called.turn]
-        attempt = own.attempt
-        o.callbacks.route("the-token-of-a-process", attempt)
+        (own,) = [token for token, heard in o.callbacks._turns.items() if heard.turn.id == called.turn]
+        o.callbacks.route("the-token-of-a-process", own, called.session.id)
         assert await called.post({"hook_event_name": "Notification"}, token="the-token-of-a-process") == 204
         assert [hook.turn for hook in called.hooks("Notification")] == [called.turn]
         o.callbacks.unroute("the-token-of-a-process")

@@ -78,18 +78,19 @@ class Callbacks:
             yield None
             return
         self._forget()
-        heard = self._turns[attempt.callback.token] = HookTurn(attempt, journaling)
+        heard = self._turns[attempt.callback.token] = HookTurn(
+            attempt.turn, attempt.agent, attempt.redactor, journaling, before=attempt.adopts or ()
+        )
         try:
             yield heard
         finally:
             heard.close()
 
-    def route(self, token: str, attempt: Attempt) -> None:
+    def route(self, token: str, to: str, session: str) -> None:
         """A process that serves many turns calls with the token that it was started with: its hooks are now those of
-        this attempt, until it is routed elsewhere or `unroute` ends it.
+        the launch that has the token `to`, until it is routed elsewhere or `unroute` ends it.
         """
-        if attempt.callback is not None:
-            self._routes[token] = (attempt.callback.token, attempt.turn.session)
+        self._routes[token] = (to, session)
 
     def unroute(self, token: str) -> None:
         """That process is gone."""

@@ -10,15 +10,16 @@ import msgspec
 from msgspec import Struct, structs
 
 from ostler import clock
+from ostler.agents import Agent
 from ostler.agents.dialog import AnswerKind
 from ostler.agents.hooks import HookFace, asked_by, session_of
 from ostler.errors import OstlerError
-from ostler.model import Answered, AnyEvent, Asked, Hook, Notice
+from ostler.model import Answered, AnyEvent, Asked, Hook, Notice, Turn
 from ostler.settings import Settings
+from ostler.store import Redactor
 from ostler.work.dialogs.ask_rules import decide
 from ostler.work.dialogs.asks import AskAnswer, Asks
 from ostler.work.hooks.intake import Intake, Refused, Taken, shortened
-from ostler.work.transports.transport import Attempt
 
 ASK = "hook-"  # how the ids of its asks begin
 _EVIDENCE = 1000  # hooks that wait for whoever runs the turn
@@ -73,16 +74,18 @@ def fired_hook(face: HookFace, name: str, payload: dict[str, Any], at: float) ->
 class HookTurn:
     """Takes the hooks of one launch. After `close` they are late: `callbacks` keeps them, and nothing changes."""
 
-    def __init__(self, attempt: Attempt, journaling: Journaling) -> None:
-        assert attempt.agent.hooks is not None
-        self.attempt, self.turn, self.redactor = attempt, attempt.turn, attempt.redactor
-        self.face: HookFace = attempt.agent.hooks
-        before = attempt.adopts or ()
+    def __init__(
+        self, turn: Turn, agent: Agent, redactor: Redactor, journaling: Journaling, before: tuple[AnyEvent, ...] = ()
+    ) -> None:
+        """`before`: what the journal has of a turn that is taken up again."""
+        assert agent.hooks is not None
+        self.turn, self.redactor = turn, redactor
+        self.face: HookFace = agent.hooks
         self.fired = list(dict.fromkeys(e.name for e in before if isinstance(e, Hook)))  # names, each once, in order
         self.intake = Intake()
         self.closed_at: float | None = None
         self._to = journaling
-        rules = partial(decide, rules=journaling.settings.asks, turn=attempt.turn, agent=attempt.agent)
+        rules = partial(decide, rules=journaling.settings.asks, turn=turn, agent=agent)
         self._rules = rules
         self._asks = Asks(rules, self._give, journaling.settings.ask_limit)
         self._answers: dict[str, asyncio.Future[tuple[AnswerKind, str]]] = {}

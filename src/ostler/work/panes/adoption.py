@@ -21,7 +21,7 @@ from ostler.work.owner import end_unwatched
 from ostler.work.panes.notes import PaneNote
 from ostler.work.panes.open_panes import Panes
 from ostler.work.panes.pane_turn import was_submitted
-from ostler.work.transports.choose import TransportResources
+from ostler.work.transports.resources import TransportResources
 from ostler.work.transports.stop import LeftInPane, Stop
 from ostler.work.transports.transport import Attempt, Carried
 from ostler.work.turns.artifacts import Artifacts

@@ -9,8 +9,8 @@ from ostler.model import Session
 from ostler.work.owner import alive, ask_owner
 from ostler.work.owner_requests import CloseSession
 from ostler.work.sessions.context import SessionContext
+from ostler.work.store_changes import change_since
 from ostler.work.turns.control import TurnControl
-from ostler.work.turns.live_turns import change_since
 
 _PATIENCE = 30.0  # seconds in which a cancelled turn has ended, whatever its agent does
 

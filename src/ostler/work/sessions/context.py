@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from ostler.store import Store
 from ostler.work.terminals.context import TerminalContext
-from ostler.work.transports.choose import TransportResources
+from ostler.work.transports.resources import TransportResources
 from ostler.work.turns.control import TurnControl
 from ostler.work.turns.live_turns import Turns
 from ostler.work.turns.setup import Setup

@@ -3,8 +3,8 @@
 from ostler.errors import OstlerError
 from ostler.model import TerminalRow
 from ostler.work.sessions.context import SessionContext
+from ostler.work.store_changes import change_since
 from ostler.work.transports.stop import Stop, unless_stopped
-from ostler.work.turns.live_turns import change_since
 
 
 def held_screen(context: SessionContext, session: str) -> TerminalRow | None:

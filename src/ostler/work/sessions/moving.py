@@ -16,9 +16,9 @@ from ostler.work.owner_requests import MoveSession
 from ostler.work.sessions.context import SessionContext
 from ostler.work.sessions.manual import held_error, held_screen, until_handed_back
 from ostler.work.sessions.preflight import has_conversation
+from ostler.work.store_changes import change_since
 from ostler.work.transports.choose import check_transport, choose_transport
 from ostler.work.transports.stop import Stop
-from ostler.work.turns.live_turns import change_since
 from ostler.work.turns.setup import Setup, server_of
 
 MidTurn = Literal["wait", "interrupt"]  # what becomes of a turn that runs

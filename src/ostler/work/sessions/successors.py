@@ -7,8 +7,8 @@ from ostler.model import AnyEvent, Ended, TurnRow
 from ostler.store import Store
 from ostler.work.sessions.context import SessionContext
 from ostler.work.sessions.rows import find_turn
+from ostler.work.store_changes import change_since
 from ostler.work.turns.handle import TurnHandle
-from ostler.work.turns.live_turns import change_since
 
 
 def successor_of(store: Store, turn: TurnRow) -> TurnRow | None:

@@ -12,7 +12,7 @@ from ostler.work.turns.unwritten import Unwritten
 
 if TYPE_CHECKING:
     from ostler.terminal.screen.screens import Screens
-    from ostler.work.terminals.turn_terminal import TurnTerminal
+    from ostler.work.terminals.terminal import Source
 
 
 class TerminalContext(Struct, frozen=True):
@@ -24,4 +24,4 @@ class TerminalContext(Struct, frozen=True):
     screens: "Callable[[], Screens]"  # started when somebody looks
     unwritten: Unwritten
     end_orphaned: Callable[[], Awaitable[object]]  # ends what dead processes left
-    of_turns: "dict[str, TurnTerminal]"  # what the turns of this process say, by terminal
+    of_turns: "dict[str, Source]"  # what the turns of this process say, by terminal

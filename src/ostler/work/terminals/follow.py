@@ -2,12 +2,11 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from typing import TYPE_CHECKING
 
 from ostler.errors import OstlerError
-from ostler.model import Problem, json_head
+from ostler.model import Problem, TerminalRow, json_head
 from ostler.store.watch import StoreWatch
 from ostler.supervise import Loop
 from ostler.terminal.lease import Author
@@ -25,10 +24,8 @@ from ostler.terminal.viewer_protocol import (
 )
 from ostler.work.terminals.ended import last_screen
 from ostler.work.terminals.files import empty
+from ostler.work.terminals.terminal import Terminal
 from ostler.work.transports.tasks import cancel_all
-
-if TYPE_CHECKING:
-    from ostler.work.terminals.terminals import Terminals
 
 _EXIT = json_head("exit").decode()
 _POLL = 0.05
@@ -39,8 +36,14 @@ _UNREAD = 100
 class Followed:
     """Looks for all followers together whether a session has another primary terminal."""
 
-    def __init__(self, terminals: "Terminals") -> None:
-        self.terminals = terminals
+    def __init__(
+        self,
+        primary: Callable[[str], TerminalRow | None],
+        locate: Callable[[str], Awaitable[Terminal]],
+        watch: Callable[[], StoreWatch],
+    ) -> None:
+        """`primary` says which terminal of a session is to be shown; `locate` finds it, wherever it lives."""
+        self._primary, self.locate, self._new_watch = primary, locate, watch
         self._followers: set[PrimaryViewing] = set()
         self._watch: StoreWatch | None = None
         self._seen = 0  # how far the store's log of changes was read
@@ -65,7 +68,7 @@ class Followed:
     def target(self, session: str) -> str | None:
         """The primary terminal; without a live one the newest that there was. Raises `store`."""
         try:
-            row = self.terminals.primary(session) or next(iter(self.terminals.list(session)), None)
+            row = self._primary(session)
         except OstlerError as error:
             if error.kind != "not_found":
                 raise
@@ -75,7 +78,7 @@ class Followed:
     async def _look(self) -> None:
         try:
             if self._watch is None:
-                self._watch = self.terminals.watch()
+                self._watch = self._new_watch()
                 self._seen = self._watch.newest_touch()
             self._move_all()
             self._seen = await self._touched(self._watch, self._seen)
@@ -182,9 +185,8 @@ class PrimaryViewing:
     async def _of(self, target: str) -> AsyncGenerator[Frame, None]:
         """The frames of this terminal until it ends or is no longer the one."""
         try:
-            inner = self._inner = await self._followed.terminals.view(
-                target, self._author, self._rights, format=self._format
-            )
+            terminal = await self._followed.locate(target)
+            inner = self._inner = await terminal.view(self._author, self._rights, format=self._format)
         except OstlerError as error:
             yield _refusal(error, 0)
             if error.kind != "not_found":  # its owner may answer again

@@ -1,7 +1,7 @@
 """A terminal that lives in this process."""
 
 from collections.abc import AsyncGenerator
-from typing import Literal, Protocol
+from typing import Literal
 
 from ostler.model import Exit, SignalName, TerminalRow
 from ostler.terminal.lease import Author
@@ -10,23 +10,7 @@ from ostler.terminal.screen.protocol import Snapshot
 from ostler.terminal.viewer_protocol import Format, Gone, Input, Rights, ScreenRows, Viewing
 from ostler.work.terminals.context import TerminalContext
 from ostler.work.terminals.ended import EndedTerminal
-from ostler.work.terminals.terminal import watch_rows
-
-
-class Source(Protocol):
-    """What runs here and is shown: a program, or a turn without a terminal of its own."""
-
-    @property
-    def row(self) -> TerminalRow: ...
-    @property
-    def live(self) -> LiveTerminal: ...
-    @property
-    def stored(self) -> bool:
-        """Its end is stored, and nothing of it is here any more."""
-        ...
-
-    async def kill(self, signal: SignalName | None = None) -> None: ...
-    async def wait(self) -> Exit | None: ...
+from ostler.work.terminals.terminal import Source, watch_rows
 
 
 class LocalTerminal:

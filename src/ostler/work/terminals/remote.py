@@ -11,6 +11,7 @@ from ostler.terminal.lease import Author
 from ostler.terminal.screen.protocol import Snapshot
 from ostler.terminal.viewer_protocol import Format, Gone, Input, Rights, ScreenRows, Viewing
 from ostler.work.owner import OwnerReply, ask_owner
+from ostler.work.store_changes import change_since
 from ostler.work.terminals.context import TerminalContext
 from ostler.work.terminals.ended import EndedTerminal
 from ostler.work.terminals.remote_viewing import LastState, remote_view
@@ -24,7 +25,6 @@ from ostler.work.terminals.requests import (
     ViewTerminal,
 )
 from ostler.work.terminals.terminal import watch_rows
-from ostler.work.turns.live_turns import change_since
 
 
 class RemoteTerminal:

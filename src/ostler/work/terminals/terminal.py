@@ -1,7 +1,7 @@
 """What every terminal can do, wherever it lives."""
 
 from collections.abc import AsyncGenerator
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from ostler.model import Exit, SignalName, TerminalRow
 from ostler.terminal.lease import Author
@@ -16,6 +16,25 @@ from ostler.terminal.viewer_protocol import (
     Viewing,
     read_terminal_message,
 )
+
+if TYPE_CHECKING:
+    from ostler.terminal.live import LiveTerminal
+
+
+class Source(Protocol):
+    """What runs here and is shown: a program, or a turn without a terminal of its own."""
+
+    @property
+    def row(self) -> TerminalRow: ...
+    @property
+    def live(self) -> "LiveTerminal": ...
+    @property
+    def stored(self) -> bool:
+        """Its end is stored, and nothing of it is here any more."""
+        ...
+
+    async def kill(self, signal: SignalName | None = None) -> None: ...
+    async def wait(self) -> Exit | None: ...
 
 
 class Terminal(Protocol):

@@ -21,7 +21,7 @@ from ostler.work.terminals.context import TerminalContext
 from ostler.work.terminals.drawn_recording import recording_file
 from ostler.work.terminals.ended import EndedTerminal
 from ostler.work.terminals.follow import Followed, PrimaryViewing
-from ostler.work.terminals.local import LocalTerminal, Source
+from ostler.work.terminals.local import LocalTerminal
 from ostler.work.terminals.new_terminal import COLS, ROWS
 from ostler.work.terminals.programs import ProgramOptions, Programs
 from ostler.work.terminals.prompt import LIMIT, PromptReceipt, send_prompt
@@ -37,7 +37,7 @@ from ostler.work.terminals.requests import (
     TypeIntoTerminal,
     ViewTerminal,
 )
-from ostler.work.terminals.terminal import Terminal
+from ostler.work.terminals.terminal import Source, Terminal
 from ostler.work.turns.checks import check_folder
 
 _DYING = 1.0  # seconds: a process that is killed closes its sockets a moment before it is gone
@@ -50,7 +50,7 @@ class Terminals:
         self._context = context
         self._store = context.store
         self._programs = Programs(context)
-        self._followed = Followed(self)
+        self._followed = Followed(self.primary_or_newest, self.locate, self.watch)
 
     # -- opening -----------------------------------------------------------------------------------------
 
@@ -169,6 +169,10 @@ class Terminals:
         chosen = self._session(session).primary
         return next((row for row in live if row.id == chosen), live[0] if live else None)
 
+    def primary_or_newest(self, session: str) -> TerminalRow | None:
+        """The primary one; without a live one the newest that there was."""
+        return self.primary(session) or next(iter(self.list(self._session(session).id)), None)
+
     async def set_primary(self, session: str, id: str | None) -> None:
         """None: the newest live one again. Raises `not_found` for a terminal that is not of this session."""
         owner = self._session(session)
@@ -230,7 +234,7 @@ class Terminals:
 
     async def locate_primary(self, session: str) -> Terminal:
         """The session's primary terminal; without a live one the newest that there was. Raises `not_found`."""
-        row = self.primary(session) or next(iter(self.list(self._session(session).id)), None)
+        row = self.primary_or_newest(session)
         if row is None:
             raise OstlerError("not_found", f"session {session} has no terminal", "Open one: ostler exec --tty -- bash")
         return await self.locate(row.id)

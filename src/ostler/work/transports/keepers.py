@@ -13,8 +13,8 @@ from ostler.model import TransportName
 from ostler.process import Warden
 from ostler.settings import Settings
 from ostler.store import Store
+from ostler.work.transports.facts import AnyTransport
 from ostler.work.transports.spares import Spares, WarmKeeper
-from ostler.work.transports.transport import AnyTransport
 
 if TYPE_CHECKING:
     from ostler.work.dialogs.call_terminals import CallTerminals

@@ -2,16 +2,14 @@
 
 import asyncio
 import logging
+import signal
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ostler.errors import OstlerError
 from ostler.model import Problem, SignalName
-from ostler.process import SIGNALS, Process
-
-if TYPE_CHECKING:
-    from ostler.work.panes.tailed import TailedProcess
+from ostler.process import SIGNALS
 
 T = TypeVar("T")
 
@@ -73,7 +71,14 @@ class Stop:
         return self.problem
 
 
-async def end_process(process: "Process | TailedProcess", stop: Stop) -> None:
+class Endable(Protocol):
+    """A process that is ended with all that it started: one of ours, or one in a pane."""
+
+    async def end(self) -> object: ...
+    async def end_by(self, number: signal.Signals, /) -> object: ...
+
+
+async def end_process(process: Endable, stop: Stop) -> None:
     """Ends it and all that it started: by INT, TERM and KILL, or by the signal that was asked for."""
     await (process.end() if stop.signal is None else process.end_by(SIGNALS[stop.signal]))
 

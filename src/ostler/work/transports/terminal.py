@@ -10,9 +10,8 @@ from ostler.work.terminals.terminals import Terminals
 from ostler.work.transports.launch_files import place_files
 from ostler.work.transports.stop import Stop
 from ostler.work.transports.tasks import cancel_all
-from ostler.work.transports.transport import Attempt, Carried, TurnContext, stopped_verdict
+from ostler.work.transports.transport import TAIL, Attempt, Carried, TurnContext, stopped_verdict
 from ostler.work.turns.artifacts import remove_files
-from ostler.work.turns.command import TAIL
 
 _TEXT_LIMIT = 64 * 1024  # characters of its output that the envelope has
 

@@ -1,16 +1,17 @@
 """The contract between a turn and what runs it: an attempt and its context go in, how it went comes out."""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, structs
 
 from ostler.agents import Agent, Reader
 from ostler.agents.dialog import Dialog
-from ostler.model import AnyEvent, Callback, Exit, Launch, Problem, TransportName, Turn, Verdict, Wall
+from ostler.model import AnyEvent, Callback, Exit, Launch, Problem, Turn, Verdict, Wall
 from ostler.process import Size
 from ostler.settings import Settings
 from ostler.store import Redactor
+from ostler.work.transports.facts import AnyTransport
 from ostler.work.transports.stop import Stop
 from ostler.work.turns.artifacts import Artifacts
 
@@ -18,10 +19,9 @@ if TYPE_CHECKING:
     from ostler.work.hooks.hook_turn import HookTurn
     from ostler.work.walls import Walled
 
-# Those that a turn can ask for, and those of a command: in its own terminal, or nothing at all to run.
-AnyTransport = TransportName | Literal["terminal", "nothing"]
 Add = Callable[[list[AnyEvent]], Awaitable[None]]
 OutputSink = Callable[[str, bytes], None]  # a stream, and bytes of it
+TAIL = 16 * 1024  # characters of each stream of a command that the envelope has
 
 
 def nobody(stream: str, data: bytes) -> None:

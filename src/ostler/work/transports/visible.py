@@ -33,10 +33,9 @@ from ostler.work.terminals.pty_terminal import PtyTerminal
 from ostler.work.terminals.terminals import Terminals
 from ostler.work.transports.launch_files import place_files, place_wall
 from ostler.work.transports.tasks import cancel_all
-from ostler.work.transports.transport import Attempt, Carried, TurnContext, stopped_verdict
+from ostler.work.transports.transport import TAIL, Attempt, Carried, TurnContext, stopped_verdict
 from ostler.work.tuis.typing import Typist
 from ostler.work.turns.artifacts import keep_logins, remove_files
-from ostler.work.turns.command import TAIL
 
 GRACE = 2.0  # seconds after the exit in which the last hook may come
 PROMPT, JOB = "stdin.txt", "job.json"

@@ -80,7 +80,8 @@ class LiveTui:
         session, name = attempt.turn.session, attempt.agent.name
         _log.info("session %s: %s has its own screen in terminal %s", session, name, program.row.id)
         if callbacks is not None and attempt.callback is not None:
-            callbacks.route(attempt.callback.token, attempt)  # so that it is kept secret from its first turn on
+            token = attempt.callback.token
+            callbacks.route(token, token, session)  # so that it is kept secret from its first turn on
         return cls(attempt, program, placed, callbacks)
 
     @property
@@ -94,8 +95,8 @@ class LiveTui:
     async def run_turn(self, attempt: Attempt, context: TurnContext) -> Carried:
         """Runs one turn to its end. The program stays for the next one, unless it ended or would not stop."""
         row = self.program.row
-        if self._callbacks is not None:
-            self._callbacks.route(self._token, attempt)
+        if self._callbacks is not None and attempt.callback is not None:
+            self._callbacks.route(self._token, attempt.callback.token, attempt.turn.session)
         context.artifacts.paths["recording"] = row.recording
         await context.add([TerminalOpened(terminal=row.id, title=row.name)])
         turn = self._turn = self._new_turn(attempt, context)

@@ -16,11 +16,9 @@ from ostler.process import Size
 from ostler.settings import Settings
 from ostler.store import Redactor
 from ostler.work.transports.choose import command_transport
-from ostler.work.transports.transport import Attempt, OutputSink
+from ostler.work.transports.transport import TAIL, Attempt, OutputSink
 from ostler.work.turns.environment import secrets
 from ostler.work.walls import wall_around, why_no_wall
-
-TAIL = 16 * 1024  # characters of each stream that the envelope has
 
 
 class CommandReader(TextReader):

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
-from ostler import clock
 from ostler.errors import OstlerError, internal_error
 from ostler.model import Envelope, Outcome, Problem, SignalName, Turn, TurnRow
 from ostler.store import Store
@@ -18,7 +17,6 @@ from ostler.work.transports.stop import Stop
 from ostler.work.turns.run import TurnRun
 from ostler.work.turns.unwritten import Unwritten
 
-_POLL = 0.05
 _PATIENCE = 1.0
 _MEASURED_EACH = 2.0  # seconds
 STORE_PATIENCE = 300.0  # seconds for which a turn in line waits for a store that is in trouble
@@ -240,12 +238,3 @@ class _InLine:
 
 def _is_of_store(error: Exception) -> bool:
     return isinstance(error, OstlerError) and error.kind == "store"
-
-
-async def change_since(store: Store, version: int, stop: Stop | None = None) -> None:
-    """Waits until somebody wrote to the store; a second at most, since a dead owner writes nothing."""
-    deadline = clock.monotonic() + _PATIENCE
-    while store.data_version() == version and clock.monotonic() < deadline:
-        if stop is not None and stop.problem is not None:
-            return
-        await asyncio.sleep(_POLL)

@@ -32,8 +32,8 @@ from ostler.model import (
 from ostler.store.files import private_folder, turn_path
 from ostler.work.known_agents import name_and_model
 from ostler.work.pool.quota import account_of, backoff, is_retried, used_up, used_up_at_end
-from ostler.work.transports.choose import TransportResources, transport_of
 from ostler.work.transports.launch_log import log_launch
+from ostler.work.transports.resources import TransportResources, transport_of
 from ostler.work.transports.stop import LeftInPane, Stop, unless_stopped
 from ostler.work.transports.transport import Attempt, Carried, TurnContext, nobody
 from ostler.work.turns import schema
