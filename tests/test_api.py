@@ -82,12 +82,13 @@ WRONG = {
     'ostler.run("go", flder="/w")': 'Unexpected keyword argument "flder"',
     'ostler.run("go", resume_last="yes")': 'has incompatible type "str"',
     "ostler.Horse": 'Module has no attribute "Horse"',
+    "ostler.testing.Horse": 'Module has no attribute "Horse"',
     "session.run('go').envelop": '"TurnHandle" has no attribute "envelop"',
 }
 
 
 def test_a_type_checker_knows_every_keyword(tmp_path: Path) -> None:
-    head = ["import ostler", "", "", "def use(session: ostler.LiveSession) -> None:"]
+    head = ["import ostler", "import ostler.testing", "", "def use(session: ostler.LiveSession) -> None:"]
     lines = [*head, *(f"    {line}" for line in WRONG)]
     (tmp_path / "right.py").write_text(PROGRAM)
     (tmp_path / "wrong.py").write_text("\n".join(lines) + "\n")

@@ -80,6 +80,14 @@ def test_what_it_cannot_be_given(options: dict[str, Any], kind: str, message: st
     assert (refused.value.kind, refused.value.message) == (kind, message)
 
 
+def test_the_proof_decides_also_where_settings_are_made_in_python() -> None:
+    by_exit = PlainAgent(command=("tool",), proof="exit", done_pattern="^DONE$")
+    assert plain_agent("tool", by_exit).reader(turn_of("tool")).end(Exit(code=0), "").outcome == "done"
+    by_pattern = plain_agent("tool", PlainAgent(command=("tool",), proof="pattern"))
+    with pytest.raises(OstlerError, match=r'agents\.tool: proof = "pattern" needs done_pattern'):
+        by_pattern.launch(turn_of("tool"), HOST)
+
+
 def test_nothing_that_a_folder_brings_counts_before_it_is_trusted() -> None:
     agent = plain_agent("tool", PlainAgent(command=("tool",)))
     assert agent.project_config == all_project_config()

@@ -27,6 +27,7 @@ def test_the_files_of_an_ask() -> None:
         ({"command": "npm test\nnpm run build"}, "npm test"),
         ({"cmd": ["git", "log", 3]}, "git log 3"),
         ({"command": "  ", "file_path": "/workspace/a.py"}, "/workspace/a.py"),
+        ({"notebook_path": "/workspace/a.ipynb"}, "/workspace/a.ipynb"),
         ({"description": "look around", "pattern": "*.py"}, "*.py"),  # what it does says more than why
         ({"description": "look around", "command": 5}, "look around"),
         ({"prompt": "\n find it\nand more"}, "find it"),

@@ -9,6 +9,7 @@ from ostler.agents.dialog import AnswerKind, Ask, Step, Tell
 from ostler.agents.paths import is_inside
 from ostler.agents.reader import Reader
 from ostler.agents.stream_dialog import StreamDialog
+from ostler.agents.tool_input import paths_in
 from ostler.agents.values import table, tables, text
 from ostler.model import Answered, Host, Turn
 
@@ -62,7 +63,7 @@ def beyond(request: dict[str, Any], access: Access, folder: str) -> bool:
     name, input = text(request.get("tool_name")), table(request.get("input"))
     if name not in EDITS:
         return access == "read" and name in COMMANDS
-    paths = [path for key in ("file_path", "notebook_path") if (path := text(input.get(key)))]
+    paths = paths_in(input)
     if blocked := text(request.get("blocked_path")):
         paths.append(blocked)
     further = any(each.get("type") == "addDirectories" for each in tables(request.get("permission_suggestions")))

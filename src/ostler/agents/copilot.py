@@ -10,6 +10,7 @@ from ostler.agents.adapter import Agent, Conversation, State, tool_names
 from ostler.agents.copilot_reader import EDITS, OFFERED, CopilotReader
 from ostler.agents.launches import refuse_untrusted, with_attachments
 from ostler.agents.mcp import TRANSPORTS, by_file, typed
+from ostler.agents.paths import is_inside
 from ostler.agents.tui import TuiFace
 from ostler.agents.values import Record, table, text
 from ostler.model import Attachment, Host, Launch, Turn
@@ -90,7 +91,7 @@ def _native(a: Attachment) -> bool:
 
 def _parents(turn: Turn, attachments: Sequence[Attachment]) -> list[str]:
     """The folders of files that copilot could not read otherwise."""
-    paths = [a.path for a in attachments if a.content is None and not a.path.startswith(turn.folder + "/")]
+    paths = [a.path for a in attachments if a.content is None and not is_inside(a.path, turn.folder)]
     return sorted({path.rpartition("/")[0] or "/" for path in paths})
 
 

@@ -8,7 +8,7 @@ from ostler.agents.failures import kind_of
 from ostler.agents.hooks import MARK
 from ostler.agents.patches import diff_of, files_of
 from ostler.agents.reader import Reader
-from ostler.agents.tool_input import title_of
+from ostler.agents.tool_input import paths_in, title_of
 from ostler.agents.values import UUID, Record, items, number, table, tables, text
 from ostler.errors import ErrorKind, OstlerError
 from ostler.model import (
@@ -204,7 +204,7 @@ class MessagesReader(Reader):
 
     def _tool_use(self, block: dict[str, Any], parent: str) -> list[AnyEvent]:
         id, name, input = text(block.get("id")), text(block.get("name")), block.get("input")
-        path = text(table(input).get("file_path") or table(input).get("notebook_path")) if name in self.EDITS else ""
+        path = next(iter(paths_in(input)), "") if name in self.EDITS else ""
         started = ToolStarted(
             id=id,
             name=name,

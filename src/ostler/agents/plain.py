@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
+from ostler.access import ACCESS_ORDER
 from ostler.agents import all_project_config
 from ostler.agents.adapter import Agent, State
 from ostler.agents.launches import literal, refuse_tool_lists, refuse_untrusted, with_attachments
@@ -89,17 +90,17 @@ def plain_agent(name: str, plain: PlainAgent) -> Agent:
         binaries=(plain.command[0],),
         install=f"install `{plain.command[0]}`, or fix agents.{name}.command in your settings",
         launch=lambda turn, host: _launch(turn, host, plain),
-        reader=lambda turn: PlainReader(turn, plain.done_pattern),
+        reader=lambda turn: PlainReader(turn, "" if plain.proof == "exit" else plain.done_pattern),
         probed=False,
         models=plain.models,
         env=plain.env_pass,
         login_elsewhere=True,
         project_config=all_project_config(),  # nobody knows what it takes from a folder: whatever any agent would
         prompt_limit=PROMPT_AS_ARGUMENT if _names(plain.command, "prompt") else None,
-        access=dict.fromkeys(("read", "write", "full"), "nothing"),
+        access=dict.fromkeys(ACCESS_ORDER, "nothing"),
         state=State(),  # nobody knows what it keeps where: `wall_paths` opens it
         unpromised=dict.fromkeys(("read", "write"), UNCONFINED),
-        unconfined=dict.fromkeys(("read", "write", "full"), "everything"),
+        unconfined=dict.fromkeys(ACCESS_ORDER, "everything"),
         resumes=False,
         deltas=True,
         tokens=False,
@@ -109,6 +110,8 @@ def plain_agent(name: str, plain: PlainAgent) -> Agent:
 def _launch(turn: Turn, host: Host, plain: PlainAgent) -> Launch:
     refuse_tool_lists(turn)
     refuse_untrusted(turn, host)
+    if plain.proof == "pattern" and not plain.done_pattern:  # settings of Python are not checked before
+        raise OstlerError("bad_request", f'agents.{turn.agent}: proof = "pattern" needs done_pattern')
     if turn.model and not _names(plain.command, "model"):
         hint = f"Leave out --model, or put {{model}} into agents.{turn.agent}.command"
         raise OstlerError("unsupported", f"{turn.agent} cannot be given a model", hint)

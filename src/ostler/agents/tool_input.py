@@ -33,17 +33,7 @@ def paths_of(asked: Asked) -> list[str]:
 def title_of(name: str, input: Any) -> str:
     """One line for people: the command, path or pattern that a tool call is about."""
     if isinstance(input, dict):
-        for key in (
-            "command",
-            "cmd",
-            "file_path",
-            "filePath",
-            "path",
-            "absolute_path",
-            "pattern",
-            "query",
-            "url",
-        ):
+        for key in (*COMMAND_NAMES, *PATH_NAMES, "pattern", "query", "url"):
             value = input.get(key)
             if isinstance(value, list):
                 value = " ".join(str(part) for part in value)

@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct
 
-from ostler.access import ACCESS_ORDER, Access, suffices
+from ostler.access import Access, narrowest, suffices
 from ostler.errors import OstlerError
 from ostler.model import TOOL_WORDS, Turn
 
@@ -22,7 +22,7 @@ class DelegationBounds(Struct, frozen=True, kw_only=True):
 
 def bounds_of(parents: Sequence[Turn], most: Access, folder: str) -> DelegationBounds:
     """`parents`: the turns that whoever asks descends from. `most`, `folder`: what the server was started with."""
-    access = min((most, *(turn.access for turn in parents)), key=ACCESS_ORDER.index)
+    access = narrowest((most, *(turn.access for turn in parents)))
     deepest = max(parents, key=lambda turn: turn.depth, default=None)
     kept = tuple(turn.folder for turn in parents if turn.access != "full")
     usual = deepest.folder if deepest is not None else folder
@@ -59,7 +59,7 @@ def check_depth(bounds: DelegationBounds, limit: int) -> None:
 def access_within(bounds: DelegationBounds, wanted: Access | None, usual: Access) -> Access:
     """The access of a delegated turn: what was asked for, else what is usual as far as it is allowed. Raises denied."""
     if wanted is None:
-        return min(usual, bounds.access, key=ACCESS_ORDER.index)
+        return narrowest((usual, bounds.access))
     if not suffices(bounds.access, wanted):
         what = f"a turn that is begun from here may have access {bounds.access} at most, not {wanted}"
         raise OstlerError("denied", what, f'Ask for access "{bounds.access}"')

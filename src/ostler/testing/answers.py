@@ -24,6 +24,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ostler.agents.tool_input import PATH_NAMES
 from ostler.testing.shapes import smallest
 
 FIRST = "I will run one tool now."
@@ -234,11 +235,14 @@ def _arguments(kind: str, schema: dict[str, Any], folder: str, text: str) -> dic
     return filled
 
 
+_PATH_NAMES = {name.lower() for name in PATH_NAMES}
+
+
 def _argument(kind: str, name: str, property: dict[str, Any], folder: str, text: str) -> Any:
     if name in ("command", "cmd", "commands"):
         command = text if kind == "shell" and text else COMMAND
         return ["bash", "-lc", command] if str(property.get("type")).lower() == "array" else command
-    if kind == "write" and name in ("file_path", "filepath", "path", "absolute_path"):
+    if kind == "write" and name in _PATH_NAMES:
         path = text or WRITTEN
         return path if path.startswith("/") or not folder else f"{folder.rstrip('/')}/{path}"
     if kind == "write" and name in ("content", "contents", "file_text", "text"):

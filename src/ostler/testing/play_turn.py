@@ -134,7 +134,7 @@ def _options(argv: list[str]) -> dict[str, Any]:
             options.setdefault(name, []).append(value)
         else:
             options[name] = value
-    if options.setdefault("access", "read") not in ("read", "write", "full"):
+    if options.setdefault("access", "read") not in scenarios.ACCESS_LEVELS:
         raise scenarios.BadScenario(f"--access is read, write or full, not {options['access']!r}")
     if "schema" in options:
         options["schema"] = _schema(options["schema"])

@@ -33,6 +33,8 @@ TUI_KEYS = frozenset((
 ))
 # fmt: on
 MARKER = re.compile(r"\[\[([a-z_]+)(?::(.*?))?\]\](?!\])", re.S)
+# As in ostler.access, which imports typing: this agent must start fast.
+ACCESS_LEVELS = ("read", "write", "full")
 CONTENT = "written by the scripted agent\n"
 
 

@@ -36,7 +36,7 @@ import sys
 import time
 
 from ostler.testing.children import AgentExit, run
-from ostler.testing.scenario import CONTENT, BadScenario, filled
+from ostler.testing.scenario import ACCESS_LEVELS, CONTENT, BadScenario, filled
 
 TYPE_CHECKING = False  # spares the import of typing: this file is part of the agent's start
 if TYPE_CHECKING:
@@ -281,7 +281,7 @@ class Play:
 
     def _refused(self, tool: str, id: str, target: str, needed: str = "read") -> bool:
         """Whether this tool may not be used so; then the refusal has been recorded."""
-        options, levels = self.setting.options, ("read", "write", "full")
+        options, levels = self.setting.options, ACCESS_LEVELS
         reason, access = "", None
         if tool in options.get("deny-tool", ()) or tool not in options.get("allow-tool", (tool,)):
             reason = f"the tool {tool} is not allowed"

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from agents.acp_replayed import running
-from ostler.access import suffices
 from ostler.agents.acp.asks import (
     asked_of,
     diffs_of,
@@ -14,7 +13,6 @@ from ostler.agents.acp.asks import (
     malformed,
     needed,
     option_of,
-    widest,
 )
 from ostler.agents.acp.protocol import Acp
 from ostler.agents.dialog import Ask
@@ -168,16 +166,6 @@ def test_an_answer_for_the_session_covers_the_same_files_or_the_very_same_call()
 def test_what_a_call_needs(call: dict[str, Any], access: str) -> None:
     assert needed(call, "/w") == needed(call, "/w/") == access
     assert needed(call, "/w", walled=True) == ("write" if call.get("kind") == "execute" else access)
-
-
-def test_levels() -> None:
-    assert [widest(each) for each in (["read"], ["read", "full", "write"], ["write", "read"], [])] == [
-        *("read", "full", "write"),
-        "full",  # of nothing nothing is known
-    ]
-    order = ("read", "write", "full")
-    for have, access in enumerate(order):
-        assert [suffices(access, needs) for needs in order] == [have >= need for need in range(3)]
 
 
 @pytest.mark.parametrize(

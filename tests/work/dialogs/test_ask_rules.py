@@ -207,6 +207,11 @@ def test_one_path_is_enough_to_deny() -> None:
     assert ruled(edit("src/a.py"), rule)[0] == "ask"
 
 
+def test_a_name_that_begins_with_two_dots_is_not_outside() -> None:
+    assert ruled(edit("..notes/key"), AskRule(answer="deny", path="..notes/*"))[0] == "deny"
+    assert ruled(edit("..notes/key"), AskRule(answer="allow", path="*"))[0] == "allow"
+
+
 def test_an_edit_that_leads_out_of_the_folder(tmp_path: Path) -> None:
     folder = tmp_path / "project"
     (folder / "src").mkdir(parents=True)

@@ -1,10 +1,8 @@
 """Permission requests of ACP agents: as asks, and what no answer may allow."""
 
-from collections.abc import Iterable
-
 from msgspec.json import encode
 
-from ostler.access import ACCESS_ORDER, Access
+from ostler.access import Access
 from ostler.agents.acp.protocol import OPTIONS, TOOLS, Acp
 from ostler.agents.paths import may_be_inside, relative_to
 from ostler.agents.proposals import unified
@@ -79,10 +77,6 @@ def needed(call: Record, folder: str, walled: bool = False) -> Access:
     paths = edited_paths(call)
     inside = all(may_be_inside(path, folder) for path in paths)
     return "write" if paths and inside else "full"  # an edit that names no file may be of any
-
-
-def widest(needs: Iterable[Access]) -> Access:
-    return max(needs, key=ACCESS_ORDER.index, default="full")
 
 
 def edited_paths(call: Record) -> list[str]:

@@ -6,9 +6,9 @@ dialog has a handshake, the modes of its access, offers and a meter, each in a f
 
 from typing import Any
 
-from ostler.access import suffices
+from ostler.access import suffices, widest
 from ostler.agents.acp.access_modes import AccessModes
-from ostler.agents.acp.asks import asked_of, key_of, malformed, needed, option_of, widest
+from ostler.agents.acp.asks import asked_of, key_of, malformed, needed, option_of
 from ostler.agents.acp.handshake import Handshake
 from ostler.agents.acp.meter import Meter
 from ostler.agents.acp.offers import OFFERS, AcpOffers

@@ -111,7 +111,7 @@ class Handshake:
                 if (request := self._to_set.pop(0)()) is not None:
                     return [self.set(request)]
         except OstlerError as error:
-            return [Fail(Problem(kind=error.kind, message=error.message, hint=error.hint))]
+            return [Fail(Problem.of(error))]
         if self.stirred and self._acp.replays_late:
             # It still replays. Whatever it says before it answers this comes before the next turn.
             return [self.set(("session/set_mode", {"modeId": self._options.mode}))]

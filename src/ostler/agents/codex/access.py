@@ -9,6 +9,7 @@ import posixpath
 from typing import Any
 
 from ostler.access import Access
+from ostler.agents.paths import is_inside, relative_to
 from ostler.agents.values import Record, items, table, text
 from ostler.model import Turn
 
@@ -61,8 +62,8 @@ def writable(path: str, folder: str) -> bool:
     whole = posixpath.normpath(posixpath.join(folder, path))
     if whole.startswith("/tmp/"):
         return True
-    root = posixpath.normpath(folder).rstrip("/") + "/"
-    return whole.startswith(root) and whole.removeprefix(root).split("/")[0] not in KEPT
+    root = posixpath.normpath(folder)
+    return is_inside(whole, root) and relative_to(whole, root).split("/")[0] not in KEPT
 
 
 def escalates(arguments: str) -> bool:

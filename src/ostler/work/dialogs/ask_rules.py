@@ -110,7 +110,7 @@ def _path_matches(pattern: str, path: str, folder: str) -> bool:
     inside = os.path.relpath(whole, folder)
     if os.path.isabs(pattern):
         return fnmatchcase(whole, pattern)
-    return not inside.startswith("..") and fnmatchcase(inside, pattern)
+    return not _leads_out(inside) and fnmatchcase(inside, pattern)
 
 
 def beyond_write(asked: Asked, folder: str) -> bool:
@@ -122,5 +122,9 @@ def beyond_write(asked: Asked, folder: str) -> bool:
 def _is_beyond(path: str, folder: str, root: str) -> bool:
     named = os.path.relpath(os.path.normpath(os.path.join(folder, path)), folder)
     real = os.path.relpath(os.path.realpath(os.path.join(folder, path)), root)
-    out = [name == ".." or name.startswith("../") for name in (real, named)]
-    return out[0] or is_guarded(real) or (not out[1] and is_guarded(named))
+    return _leads_out(real) or is_guarded(real) or (not _leads_out(named) and is_guarded(named))
+
+
+def _leads_out(relative: str) -> bool:
+    """Whether a normalized path, relative to a folder, leaves it. A file may well be called `..notes`."""
+    return relative == ".." or relative.startswith("../")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from ostler.agents.paths import is_inside
 from ostler.model import Session, SessionState
 
 
@@ -26,7 +27,7 @@ def chosen_sessions(
 
 def is_within(row: Session, folder: str | None) -> bool:
     """Whether it works in this folder or below; None: anywhere."""
-    return folder is None or row.folder == folder or row.folder.startswith(folder.rstrip("/") + "/")
+    return folder is None or row.folder == folder or is_inside(row.folder, folder)
 
 
 def mentions(row: Session, text: str) -> bool:
