@@ -20,18 +20,19 @@ SRC = Path(__file__).parent.parent / "src" / "ostler"
 TESTS = Path(__file__).parent
 FILES = sorted(SRC.rglob("*.py"))
 
-GROUND = {"access", "clock", "model", "errors", "settings", "supervise"}
+GROUND = {"access", "clock", "model", "errors", "settings", "signed_tokens", "supervise"}
 MAY_IMPORT = {
     "access": set(),
     "clock": set(),
     "errors": set(),
     "late": set(),
+    "signed_tokens": set(),
     "supervise": {"clock", "errors"},
     "model": {"access", "errors"},
     "settings": {"access", "model", "errors"},
     "agents": {"access", "model", "errors"},
     "process": {"access", "clock", "model", "errors", "supervise"},
-    "store": {"access", "clock", "model", "errors"},
+    "store": {"access", "clock", "model", "errors", "signed_tokens"},
     "terminal": {"access", "clock", "model", "errors", "process", "store"},
     "logs": {"errors", "store", "terminal"},
     "render": GROUND | {"agents", "terminal"},

@@ -1,10 +1,12 @@
-"""What a turn may do. Imports nothing: the command line knows it before anything else is loaded."""
+"""What turns and people may do. Imports nothing: the command line knows it before anything else is loaded."""
 
 from collections.abc import Iterable
 from typing import Literal
 
 Access = Literal["read", "write", "full"]
 ACCESS_ORDER: tuple[Access, ...] = ("read", "write", "full")  # each includes those before it
+Rights = Literal["view", "type", "admin"]  # of whoever has come in by a link or a token
+RIGHTS_ORDER: tuple[Rights, ...] = ("view", "type", "admin")
 
 
 def suffices(access: Access, needed: Access) -> bool:

@@ -7,21 +7,23 @@ from typing import get_args
 
 import pytest
 
-from ostler.server.auth import ORDER, Authenticator, Purpose
+from ostler.access import RIGHTS_ORDER
+from ostler.server.auth import Authenticator
+from ostler.signed_tokens import TokenPurpose
 from ostler.store import Redactor
 from ostler.terminal.cast import read_cast
 from server.conftest import Yard
 from server.served import free_port
 from server.watching import watching
 
-PURPOSES = get_args(Purpose)
+PURPOSES = get_args(TokenPurpose)
 TOKEN = re.compile(r"[\w-]{20,}\.[\w-]{43}")
 
 
 @pytest.mark.parametrize("purpose", PURPOSES)
-def test_whatever_is_signed_is_taken_out(tmp_path: Path, purpose: Purpose) -> None:
+def test_whatever_is_signed_is_taken_out(tmp_path: Path, purpose: TokenPurpose) -> None:
     auth, redactor = Authenticator(tmp_path), Redactor()
-    for rights in ORDER:
+    for rights in RIGHTS_ORDER:
         for name in ("a", "Ada Lovelace", "ü" * 64):
             token = auth.sign(purpose, rights, name, 3600)
             for form in (

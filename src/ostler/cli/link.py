@@ -7,8 +7,8 @@ import click
 from ostler.cli.up import user
 
 if TYPE_CHECKING:
+    from ostler.access import Rights
     from ostler.server.auth import Authenticator
-    from ostler.terminal.viewer_protocol import Rights
 
 
 @click.command(short_help="Create a login link or a token for the server.")

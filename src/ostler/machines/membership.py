@@ -10,12 +10,13 @@ from typing import Self
 from msgspec import Struct, structs
 
 from ostler import clock
+from ostler.access import Rights
 from ostler.errors import OstlerError
 from ostler.machines import states
 from ostler.machines.directory import Directory, Fenced
 from ostler.machines.model import MachineFacts, MachineLoad, MachineRow, MachineState, SessionEntry
 from ostler.machines.states import BEAT, Sightings, state_of
-from ostler.machines.tokens import LASTS, MachineClaims, MachineKey, Rights, is_token, issuer_of_token, read_token
+from ostler.machines.tokens import LASTS, MachineClaims, MachineKey, is_token, issuer_of_token, read_token
 from ostler.model import Session
 from ostler.store import Store
 from ostler.store.watch import StoreWatch

@@ -4,19 +4,18 @@ Each machine makes a key when it joins, keeps it in memory, and tells the direct
 machine that it is for, so that it is worth nothing elsewhere, and is good for half a minute.
 """
 
-import base64
 from collections.abc import Callable
 from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
+from ostler.access import Rights
 from ostler.machines.model import MachineRow
+from ostler.signed_tokens import beginning_of, pack, unpack
 
 LASTS = 30.0  # seconds in which a connection has to be opened with it
 _LONGEST = 2048
-
-Rights = Literal["view", "type", "admin"]
 
 
 class MachineClaims(Struct, frozen=True, array_like=True):
@@ -43,8 +42,8 @@ class MachineKey:
         self.public: bytes = self._private.public_key().public_bytes_raw()
 
     def sign(self, claims: MachineClaims) -> str:
-        body = _packed(msgspec.json.encode(claims))
-        return f"{body}.{_packed(self._private.sign(body.encode()))}"
+        body = pack(msgspec.json.encode(claims))
+        return f"{body}.{pack(self._private.sign(body.encode()))}"
 
 
 def read_token(
@@ -55,8 +54,8 @@ def read_token(
     if len(token) > _LONGEST or not token.isascii():
         return None
     try:
-        claims = msgspec.json.decode(_unpacked(body), type=MachineClaims)
-        signed = _unpacked(signature)
+        claims = msgspec.json.decode(unpack(body), type=MachineClaims)
+        signed = unpack(signature)
     except ValueError:
         return None  # another kind of token, or nonsense
     issuer = issuer_of(claims.issuer)
@@ -69,13 +68,13 @@ def read_token(
 
 def is_token(token: str) -> bool:
     """Whether it looks like one, whoever signed it."""
-    return token.startswith(_packed(b'["machine"')[:13])
+    return token.startswith(beginning_of("machine"))
 
 
 def issuer_of_token(token: str) -> str:
     """The machine that it names as the one that signed it, unproven; "" for nonsense."""
     try:
-        return msgspec.json.decode(_unpacked(token.partition(".")[0]), type=MachineClaims).issuer
+        return msgspec.json.decode(unpack(token.partition(".")[0]), type=MachineClaims).issuer
     except ValueError:
         return ""
 
@@ -89,11 +88,3 @@ def _is_signed(public_key: bytes, signature: bytes, body: bytes) -> bool:
     except (InvalidSignature, ValueError):
         return False
     return True
-
-
-def _packed(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).decode().rstrip("=")
-
-
-def _unpacked(text: str) -> bytes:
-    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

@@ -5,7 +5,6 @@ who, with which rights, and until when. Nothing is stored but the key, and which
 everyone logged in.
 """
 
-import base64
 import hashlib
 import hmac
 import os
@@ -13,20 +12,19 @@ import secrets
 import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Struct, structs
 
 from ostler import clock
+from ostler.access import RIGHTS_ORDER, Rights
 from ostler.errors import OstlerError
 from ostler.machines.membership import Membership
 from ostler.server.problems import Refusal
+from ostler.signed_tokens import TokenPurpose, pack, unpack
 from ostler.store.files import create_exclusive, write_private
-from ostler.terminal.viewer_protocol import Rights
 
-Purpose = Literal["link", "login", "bearer", "machine"]
-ORDER: tuple[Rights, ...] = ("view", "type", "admin")
 # What a method needs whatever its route asks for besides: a new route is covered the day it is added.
 RIGHT_OF: dict[str, Rights] = {
     **dict.fromkeys(("GET", "HEAD", "OPTIONS"), "view"),
@@ -53,7 +51,7 @@ class Person(Struct, frozen=True, kw_only=True):
 class TokenClaims(Struct, frozen=True, array_like=True):
     """What a signed token says."""
 
-    purpose: Purpose
+    purpose: TokenPurpose
     rights: Rights
     name: str
     until: float
@@ -77,7 +75,7 @@ class SignedLogin(NamedTuple):
 
 
 def may(person: Person, right: Rights) -> bool:
-    return ORDER.index(person.rights) >= ORDER.index(right)
+    return RIGHTS_ORDER.index(person.rights) >= RIGHTS_ORDER.index(right)
 
 
 def require(person: Person, right: Rights) -> None:
@@ -110,25 +108,25 @@ class Authenticator:
         self.key_id = ""  # another one for each key
         self.refresh()
 
-    def sign(self, purpose: Purpose, rights: Rights, name: str, seconds: float) -> str:
+    def sign(self, purpose: TokenPurpose, rights: Rights, name: str, seconds: float) -> str:
         self.refresh()
         claims = TokenClaims(purpose, rights, clean_name(name), float(int(self._now() + seconds)), secrets.token_hex(8))
-        body = _packed(msgspec.json.encode(claims))
+        body = pack(msgspec.json.encode(claims))
         return f"{body}.{self._mac(body)}"
 
-    def read(self, token: str, purpose: Purpose) -> TokenClaims | None:
+    def read(self, token: str, purpose: TokenPurpose) -> TokenClaims | None:
         """The claims of a token, if we signed it for this purpose and it is still valid."""
         self.refresh()
         body, _, mac = token.partition(".")
         if len(token) > _LONGEST or not token.isascii() or not hmac.compare_digest(self._mac(body), mac):
             return None
         try:
-            claims = msgspec.json.decode(_unpacked(body), type=TokenClaims)
+            claims = msgspec.json.decode(unpack(body), type=TokenClaims)
         except ValueError:
             return None  # of an older ostler
         return claims if claims.purpose == purpose and self._lasts(claims) else None
 
-    def login(self, token: str, purpose: Purpose) -> "SignedLogin | None":
+    def login(self, token: str, purpose: TokenPurpose) -> "SignedLogin | None":
         claims = self.read(token, purpose)
         return None if claims is None else SignedLogin(claims, self.key_id)
 
@@ -187,7 +185,7 @@ class Authenticator:
             self.key_id = hashlib.sha256(b"cookie" + self._secret).hexdigest()[:12]
 
     def _mac(self, body: str) -> str:
-        return _packed(hmac.digest(self._secret, body.encode(), "sha256"))
+        return pack(hmac.digest(self._secret, body.encode(), "sha256"))
 
 
 def _make_key(path: Path) -> None:
@@ -214,14 +212,6 @@ def _read_key(path: Path) -> bytes:
     if len(key) != 32:
         raise OstlerError("store", f"{path} is damaged", hint)
     return key
-
-
-def _packed(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).decode().rstrip("=")
-
-
-def _unpacked(text: str) -> bytes:
-    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 # -- links are used once, and a login can be ended ---------------------------------------------------

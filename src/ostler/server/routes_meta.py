@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 
 import ostler as package
 from ostler import clock
+from ostler.access import Rights
 from ostler.errors import OstlerError
 from ostler.server.auth import LINK_SECONDS, LOGIN_SECONDS, Authenticator, TokenClaims
 from ostler.server.gateway import OwnAddresses, Person
@@ -19,7 +20,6 @@ from ostler.server.replies import Reply
 from ostler.server.request_body import RequestBody
 from ostler.server.routing import Request, Route, Routes
 from ostler.server.uploads import Upload, Uploads
-from ostler.terminal.viewer_protocol import Rights
 from ostler.work import Ostler
 
 MANY = 2_000  # folders that are listed

@@ -13,13 +13,13 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import Struct
 
+from ostler.access import Rights
 from ostler.errors import OstlerError
 from ostler.server.auth import RIGHT_OF, require
 from ostler.server.problems import Refusal
 from ostler.server.replies import JSON, Reply
 from ostler.server.request_body import decode_body
 from ostler.server.responses import Receive, Scope, Send
-from ostler.terminal.viewer_protocol import Rights
 
 WEBSOCKET = "WEBSOCKET"  # instead of a method
 MOST_VALUES = 100  # of one query

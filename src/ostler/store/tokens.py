@@ -9,6 +9,8 @@ import re
 
 from msgspec import Struct, structs
 
+from ostler.signed_tokens import BEGINNINGS
+
 
 class Need(Struct, frozen=True):
     """A condition on a run: this stands somewhere in it. `pattern` always matches `width` characters."""
@@ -66,8 +68,7 @@ TOKENS: tuple[TokenShape, ...] = (
     TokenShape(tuple(f"xox{kind}-" for kind in "abeprs"), (Run("A-Za-z0-9-", 10, None, (_DIGIT,)),)),
     TokenShape(("Bearer", "bearer"), (Run(r" \t", 1, 4), Run("A-Za-z0-9._~+/=-", 16, None, (_DIGIT,))), kept=2),
     TokenShape(("eyJ",), (Run(WORD, 8), ".eyJ", Run(WORD, 8), ".", Run(WORD, 8))),
-    # ostler's own, each with what it is for: how `["link",`, `["login",`, `["bearer",` and `["machine` begin in base64.
-    TokenShape(("WyJsaW5rIiwi", "WyJsb2dpbiIs", "WyJiZWFyZXIi", "WyJtYWNoaW5l"), (Run(WORD, 30), ".", Run(WORD, 43))),
+    TokenShape(BEGINNINGS, (Run(WORD, 30), ".", Run(WORD, 43))),
     _pem(Run(_BASE64, 40), Run(_BASE64 + r"\s\\", 0)),
     # With a passphrase. "DEK-Info: AES-128-CBC" and "DEK-Info: DES-CBC" differ by a hyphen.
     _pem("Proc-Type:", _LOCKED, "-", _LOCKED, "-", _LOCKED, "-", structs.replace(_LOCKED, least=40)),

@@ -7,6 +7,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from ostler import clock
+from ostler.access import Rights
 from ostler.errors import OstlerError
 from ostler.model import Exit, TerminalRow
 from ostler.process import Size
@@ -35,7 +36,6 @@ from ostler.terminal.viewer_protocol import (
     Input,
     Refresh,
     ResizeTerminal,
-    Rights,
     Viewing,
     Want,
 )

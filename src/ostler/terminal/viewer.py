@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 
+from ostler.access import Rights
 from ostler.errors import OstlerError
 from ostler.model import Problem, TerminalRow
 from ostler.terminal.byte_stream import FOREVER, ByteStream
@@ -20,7 +21,6 @@ from ostler.terminal.viewer_protocol import (
     Hello,
     Refresh,
     RefusedMessage,
-    Rights,
     encode_message,
     read_viewer_message,
 )

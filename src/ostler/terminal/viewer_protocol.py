@@ -11,13 +11,13 @@ from typing import Literal, Protocol
 import msgspec
 from msgspec import Struct
 
+from ostler.access import Rights
 from ostler.errors import OstlerError
 from ostler.model import Exit, Problem, TerminalRow
 from ostler.terminal.keys import Key
 from ostler.terminal.lease import Author
 from ostler.terminal.screen.protocol import Progress, Shape
 
-Rights = Literal["view", "type", "admin"]
 Format = Literal["bytes", "rows"]  # what a viewer gets: output for its own emulator, or rows that it can draw
 Frame = str | bytes
 

@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import structs
 
+from ostler.access import Rights
 from ostler.errors import OstlerError
 from ostler.model import Exit, SignalName, TerminalRow
 from ostler.terminal.lease import Author
@@ -16,7 +17,6 @@ from ostler.terminal.viewer_protocol import (
     Gone,
     Hello,
     Input,
-    Rights,
     ScreenRows,
     SnapshotMessage,
     encode_message,

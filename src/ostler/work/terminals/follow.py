@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 
+from ostler.access import Rights
 from ostler.errors import OstlerError
 from ostler.model import Problem, TerminalRow, json_head
 from ostler.store.watch import StoreWatch
@@ -17,7 +18,6 @@ from ostler.terminal.viewer_protocol import (
     Hello,
     Refresh,
     RefusedMessage,
-    Rights,
     Viewing,
     encode_message,
     read_viewer_message,

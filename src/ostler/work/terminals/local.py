@@ -3,11 +3,12 @@
 from collections.abc import AsyncGenerator
 from typing import Literal
 
+from ostler.access import Rights
 from ostler.model import Exit, SignalName, TerminalRow
 from ostler.terminal.lease import Author
 from ostler.terminal.live import LiveTerminal
 from ostler.terminal.screen.protocol import Snapshot
-from ostler.terminal.viewer_protocol import Format, Gone, Input, Rights, ScreenRows, Viewing
+from ostler.terminal.viewer_protocol import Format, Gone, Input, ScreenRows, Viewing
 from ostler.work.terminals.context import TerminalContext
 from ostler.work.terminals.ended import EndedTerminal
 from ostler.work.terminals.terminal import Source, watch_rows

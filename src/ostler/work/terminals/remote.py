@@ -5,11 +5,12 @@ from typing import Literal
 
 from msgspec import convert
 
+from ostler.access import Rights
 from ostler.errors import OstlerError
 from ostler.model import Exit, Owner, SignalName, TerminalRow
 from ostler.terminal.lease import Author
 from ostler.terminal.screen.protocol import Snapshot
-from ostler.terminal.viewer_protocol import Format, Gone, Input, Rights, ScreenRows, Viewing
+from ostler.terminal.viewer_protocol import Format, Gone, Input, ScreenRows, Viewing
 from ostler.work.owner import OwnerReply, ask_owner
 from ostler.work.store_changes import change_since
 from ostler.work.terminals.context import TerminalContext

@@ -2,9 +2,10 @@
 
 from typing import Literal
 
+from ostler.access import Rights
 from ostler.model import SignalName
 from ostler.terminal.lease import Author
-from ostler.terminal.viewer_protocol import Format, Input, Rights
+from ostler.terminal.viewer_protocol import Format, Input
 from ostler.work.owner_requests import OwnerRequest
 
 

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from ostler.access import Rights
 from ostler.model import Exit, SignalName, TerminalRow
 from ostler.terminal.lease import Author
 from ostler.terminal.screen.protocol import Snapshot
@@ -11,7 +12,6 @@ from ostler.terminal.viewer_protocol import (
     Gone,
     Input,
     RefusedMessage,
-    Rights,
     ScreenRows,
     Viewing,
     read_terminal_message,

@@ -8,13 +8,14 @@ from typing import Literal
 from msgspec import structs
 
 from ostler import clock
+from ostler.access import Rights
 from ostler.errors import OstlerError
 from ostler.model import Exit, Owner, Session, SignalName, TerminalRow, Wall
 from ostler.store.watch import StoreWatch
 from ostler.terminal.lease import Author
 from ostler.terminal.live import LiveTerminal
 from ostler.terminal.screen.protocol import Snapshot
-from ostler.terminal.viewer_protocol import Format, Gone, Input, Rights, ScreenRows, Viewing
+from ostler.terminal.viewer_protocol import Format, Gone, Input, ScreenRows, Viewing
 from ostler.work.owner import OwnerReply, Streams, alive
 from ostler.work.owner_requests import OwnerRequest
 from ostler.work.terminals.context import TerminalContext
