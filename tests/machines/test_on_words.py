@@ -3,7 +3,7 @@
 import pytest
 
 from ostler.errors import OstlerError
-from ostler.machines.on_words import check_known, placement_of
+from ostler.machines.on_words import check_known, no_machine_called, placement_of
 
 THERE = {"hawk": (), "owl": ("gpu", "big")}
 
@@ -43,3 +43,11 @@ def test_what_is_not(on: str, there: dict[str, tuple[str, ...]], said: str) -> N
     with pytest.raises(OstlerError) as raised:
         check_known(on, there)
     assert raised.value.kind == "unsupported" and said in str(raised.value)
+
+
+def test_a_name_that_no_machine_has() -> None:
+    assert str(no_machine_called("heron", ["hawk", "owl"])).startswith(
+        "no machine is called 'heron'. There are: hawk, owl"
+    )
+    assert no_machine_called("x" * 5000, []).hint == "There are: none"
+    assert len(no_machine_called("x" * 5000, []).message) < 200

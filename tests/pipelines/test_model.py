@@ -17,3 +17,12 @@ def test_what_comes_after_a_node() -> None:
 
 def test_only_done_is_ok() -> None:
     assert NodeResult(state="done").ok and not NodeResult(state="skipped").ok
+
+
+def test_who_does_a_node() -> None:
+    nodes = (Node(name="a", agent="claude"), Node(name="b", command=("make",)), Node(name="c", gate="merge?"))
+    assert [(node.kind, node.by) for node in nodes] == [
+        ("agent", "claude"),
+        ("command", "command"),
+        ("gate", "gate"),
+    ]

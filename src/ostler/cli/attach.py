@@ -89,16 +89,12 @@ async def show(o: "Ostler", row: "TerminalRow", keys: Any, take: Any) -> int:
 
 def author() -> Any:
     """Who types: the user, in this very window."""
-    import getpass
     import os
 
+    from ostler.cli.user import user_name
     from ostler.terminal.lease import Author
 
-    try:
-        name = getpass.getuser()
-    except (KeyError, OSError):
-        name = "somebody"
-    return Author(name, "person", f"cli:{os.getpid()}")
+    return Author(user_name(), "person", f"cli:{os.getpid()}")
 
 
 def leaving_by_signal(client: "Client") -> Any:

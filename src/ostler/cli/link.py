@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ostler.cli.up import user
+from ostler.cli.user import user_name
 
 if TYPE_CHECKING:
     from ostler.access import Rights
@@ -47,7 +47,7 @@ def link(**options: Any) -> None:
     auth = Authenticator(home)
     if options["revoke_all"]:
         auth.revoke_all()
-    name = options["name"] or user()
+    name = options["name"] or user_name()
     if options["bearer"]:
         seconds = (options["days"] or 30.0) * 86400
         _print_one(options, "token", auth.sign("bearer", options["rights"], name, seconds))

@@ -9,6 +9,7 @@ import msgspec
 from ostler.errors import OstlerError
 
 if TYPE_CHECKING:
+    from ostler.machines.event_stream import ServerEvent
     from ostler.server.machine_client import MachineAnswer, MachineClient
 
 _TOKEN_SECONDS = 86400.0  # a stream ends with the token that it was asked for with
@@ -64,8 +65,10 @@ class LocalServer:
         except _network_errors() as error:
             raise self._lost(error) from error
 
-    async def stream(self, target: str) -> AsyncIterator[bytes]:
-        """The frames of an event stream."""
+    async def stream(self, target: str) -> "AsyncIterator[ServerEvent]":
+        """The events of an event stream."""
+        from ostler.machines.event_stream import events_of, whole_frames
+
         headers = [*self._headers(), (b"accept", b"text/event-stream")]
         try:
             async with await self._connected().request("GET", target, headers, _once(b"")) as answer:
@@ -73,17 +76,17 @@ class LocalServer:
                     raise problem_of(await answer.body())
                 rest = b""
                 async for data in answer.chunks():
-                    *frames, rest = (rest + data).split(b"\n\n")
-                    for frame in frames:
-                        yield frame
+                    whole, rest = whole_frames(rest + data)
+                    for event in events_of(whole):
+                        yield event
         except _network_errors() as error:
             raise self._lost(error) from error
 
     def _headers(self) -> list[tuple[bytes, bytes]]:
-        from ostler.cli.up import user
+        from ostler.cli.user import user_name
         from ostler.server.auth import Authenticator
 
-        token = Authenticator(self._home).sign("bearer", "admin", user(), _TOKEN_SECONDS)
+        token = Authenticator(self._home).sign("bearer", "admin", user_name(), _TOKEN_SECONDS)
         return [(b"authorization", f"Bearer {token}".encode())]
 
     def _connected(self) -> "MachineClient":

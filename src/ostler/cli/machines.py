@@ -109,11 +109,11 @@ async def _change(directory: "Directory", change: str, machine: "SeenMachine") -
 
 def _named(seen: "list[SeenMachine]", key: str) -> "SeenMachine":
     from ostler.errors import OstlerError
+    from ostler.machines.on_words import no_machine_called
 
     found = [each for each in seen if key in (each.id, each.name)]
     if not found:
-        known = ", ".join(each.name for each in seen) or "none"
-        raise OstlerError("not_found", f"no machine is called {key!r}", f"There are: {known}")
+        raise no_machine_called(key, [each.name for each in seen])
     if len(found) > 1:
         raise OstlerError("bad_request", f"{len(found)} machines are called {key!r}", "Give its id, from --json")
     return found[0]

@@ -236,11 +236,11 @@ def approve(key: str, node: str, deny: bool, prompt: str | None, answer: str | N
     """
     if deny and (prompt is not None or answer is not None):
         raise click.UsageError("--deny stands alone")
+    from ostler.cli.user import user_name
     from ostler.pipelines.model import Approval
 
     async def answered(o: "Ostler", runs: "Runs") -> None:
-        by = os.environ.get("USER", "you")
-        await runs.approve(runs.find(key), node, Approval(go=not deny, by=by, prompt=prompt, answer=answer))
+        await runs.approve(runs.find(key), node, Approval(go=not deny, by=user_name(), prompt=prompt, answer=answer))
 
     _with_runs(answered)
     click.echo(f"{node} is {'denied' if deny else 'approved'}")
@@ -407,10 +407,9 @@ def _print_run(row: "RunRow", nodes: "dict[str, NodeRow]") -> None:
         each = nodes.get(node.name, NodeRow(run=row.id, node=node.name))
         result = each.result
         what = one_line((result.error or result.summary or result.text) if result else each.question, 60)
-        by = node.agent or ("command" if node.command else "gate")
         session = result.session if result else next(filter(None, reversed(each.sessions.values())), "")
         session += f"@{result.machine}" if result and result.machine else ""
-        lines.append((node.name, by, f"{mark(each.state)} {each.state}", seconds(each), cost(each), session, what))
+        lines.append((node.name, node.by, f"{mark(each.state)} {each.state}", seconds(each), cost(each), session, what))
     for line in columns(lines):
         click.echo(line)
     if state == "interrupted":

@@ -65,13 +65,10 @@ class FarEvents:
 
     async def __aiter__(self) -> AsyncIterator[AnyEvent]:
         decode = msgspec.json.Decoder(AnyEvent).decode
-        async for frame in self._server.stream(f"/api/sessions/{self._session}/events"):
-            kind, _, data = frame.partition(b"\ndata: ")
-            if kind.endswith(b"event: trouble"):
-                raise problem_of(data)
-            if not data:
-                continue
-            event = decode(data)
+        async for sent in self._server.stream(f"/api/sessions/{self._session}/events"):
+            if sent.kind == "trouble":
+                raise problem_of(sent.data)
+            event = decode(sent.data)
             if event.turn == self._turn:
                 yield event
                 if isinstance(event, Ended):

@@ -217,11 +217,12 @@ def _log_options() -> "LogOptions":
 
 
 def _print_started(serves: "Serves", options: dict[str, Any], home: str, log: str = "") -> None:
+    from ostler.cli.user import user_name
     from ostler.server.auth import LINK_SECONDS, Authenticator
 
     auth = Authenticator(home)
     bases = [serves.url, *(url.rstrip("/") for url in options["allow_origin"])]
-    links = [f"{base}/#t={auth.sign('link', 'admin', user(), LINK_SECONDS)}" for base in bases]
+    links = [f"{base}/#t={auth.sign('link', 'admin', user_name(), LINK_SECONDS)}" for base in bases]
     if options["json"]:
         _print_json(serves, links, home, log)
     else:
@@ -266,10 +267,6 @@ def _browse(home: str, link: str) -> None:
         opened = False
     if not opened:
         click.echo("note: there is no browser here; open the link elsewhere", err=True)
-
-
-def user() -> str:
-    return os.environ.get("USER") or os.environ.get("LOGNAME") or "owner"
 
 
 # -- down ---------------------------------------------------------------------------------------------

@@ -26,5 +26,10 @@ def check_known(on: str, labels: Mapping[str, Collection[str]]) -> None:
     raise OstlerError("unsupported", f"no machine that has joined {what}", f"There are: {there}")
 
 
+def no_machine_called(name: str, names: Collection[str]) -> OstlerError:
+    """`names`: of the machines that there are."""
+    return OstlerError("not_found", f"no machine is called {name[:100]!r}", f"There are: {', '.join(names) or 'none'}")
+
+
 def _words(on: str) -> list[str]:
     return [word.strip() for word in on.split(",") if word.strip()]

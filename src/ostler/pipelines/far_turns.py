@@ -15,6 +15,7 @@ from msgspec import structs
 
 from ostler import clock
 from ostler.errors import ErrorKind, OstlerError
+from ostler.machines.event_stream import ServerEvent
 from ostler.machines.on_words import check_known, placement_of
 from ostler.machines.remotes import remote_of
 from ostler.model import Attachment, Envelope, TurnOptions
@@ -39,7 +40,7 @@ class OwnServer(Protocol):
     """The server of this machine: what is asked of it goes on to the machine that has it."""
 
     async def send(self, method: str, target: str, body: Any = None, key: str = "") -> PassedAnswer: ...
-    def stream(self, target: str) -> AsyncIterator[bytes]: ...
+    def stream(self, target: str) -> AsyncIterator[ServerEvent]: ...
 
 
 async def check_places(server: OwnServer, pipeline: Pipeline) -> None:
@@ -142,9 +143,8 @@ class FarTurns:
 
     async def _follow(self, turn: str, session: str) -> None:
         """Waits until the journal has the end of the turn, or cannot be followed any more."""
-        async for frame in self._server.stream(f"/api/sessions/{session}/events"):
-            kind, _, data = frame.partition(b"\ndata: ")
-            if kind.endswith(b"event: ended") and msgspec.json.decode(data)["turn"] == turn:
+        async for event in self._server.stream(f"/api/sessions/{session}/events"):
+            if event.kind == "ended" and msgspec.json.decode(event.data)["turn"] == turn:
                 return
 
     async def successor(self, envelope: Envelope) -> str | None:

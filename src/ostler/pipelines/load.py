@@ -2,13 +2,14 @@
 
 from importlib import resources
 from pathlib import Path
+from typing import IO
 
 from ostler.errors import OstlerError
 from ostler.pipelines.model import Pipeline
 from ostler.pipelines.parse import check_pipeline, parse_pipeline
 from ostler.settings import digest, nearest
 
-_MAX = 1 << 20
+_MAX = 1 << 20  # bytes of a file
 
 
 def examples() -> dict[str, str]:
@@ -28,16 +29,12 @@ def load_pipeline(what: str, sha256: str = "") -> Pipeline:
     if path.suffix == ".py" and path.is_file():
         return _from_python(path)
     if path.is_file():
-        if path.stat().st_size > _MAX:
-            raise OstlerError("bad_request", f"{what} is larger than a pipeline file may be (1 MB)")
-        data = path.read_bytes()
+        with path.open("rb") as opened:
+            data = read_pipeline_file(what, opened)
         if sha256 and digest(data) != sha256:
             hint = f"Read it, then run `ostler pipeline schedule {what}` again"
             raise OstlerError("denied", f"{what} has changed since its schedule was switched on", hint)
-        try:
-            return parse_pipeline(what, data.decode())
-        except UnicodeDecodeError:
-            raise OstlerError("bad_request", f"{what} is not a text file in UTF-8") from None
+        return parse_pipeline(what, pipeline_text(what, data))
     shipped = examples()
     if what in shipped:
         return parse_pipeline(f"{what}.toml", shipped[what])
@@ -46,6 +43,22 @@ def load_pipeline(what: str, sha256: str = "") -> Pipeline:
         f"Did you mean the example {guess}?" if guess else f"Give a file, or an example: {', '.join(sorted(shipped))}"
     )
     raise OstlerError("not_found", f"there is no pipeline {what!r}", hint)
+
+
+def read_pipeline_file(name: str, opened: IO[bytes]) -> bytes:
+    """Raises bad_request where it is too large."""
+    data = opened.read(_MAX + 1)
+    if len(data) > _MAX:
+        raise OstlerError("bad_request", f"{name} is larger than a pipeline file may be (1 MB)")
+    return data
+
+
+def pipeline_text(name: str, data: bytes) -> str:
+    """Raises bad_request."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise OstlerError("bad_request", f"{name} is not a text file in UTF-8") from None
 
 
 def _from_python(path: Path) -> Pipeline:

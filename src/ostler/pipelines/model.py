@@ -9,6 +9,7 @@ from ostler.model import TurnOptions
 
 Mode = Literal["auto", "manual"]
 MergeMode = Literal["merge", "keep", "drop"]
+NodeKind = Literal["agent", "command", "gate"]
 NodeState = Literal["waiting", "gate", "running", "done", "failed", "skipped", "cancelled"]
 RunState = Literal["running", "cancelling", "done", "failed", "cancelled", "moved"]
 
@@ -55,6 +56,15 @@ class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
     folder: str = ""  # relative to the pipeline's
     worktree: Worktree | None = None
     options: TurnOptions = TurnOptions()
+
+    @property
+    def kind(self) -> NodeKind:
+        return "agent" if self.agent else "command" if self.command else "gate"
+
+    @property
+    def by(self) -> str:
+        """Who does it, for people."""
+        return self.agent or self.kind
 
 
 class Pipeline(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -43,8 +43,7 @@ def _facts(run: RunRow, rows: list[tuple[Node, NodeRow]]) -> str:
 def _table(rows: list[tuple[Node, NodeRow]]) -> str:
     lines = ["| node | by | state | seconds | cost |", "| --- | --- | --- | --- | --- |"]
     for node, row in rows:
-        by = node.agent or ("command" if node.command else "gate")
-        lines.append(f"| {node.name} | {by} | {mark(row.state)} {row.state} | {seconds(row)} | {cost(row)} |")
+        lines.append(f"| {node.name} | {node.by} | {mark(row.state)} {row.state} | {seconds(row)} | {cost(row)} |")
     return "\n".join(lines)
 
 

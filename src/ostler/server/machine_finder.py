@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from ostler.errors import OstlerError
 from ostler.machines.membership import Membership, SeenMachine
 from ostler.machines.model import SessionEntry
+from ostler.machines.on_words import no_machine_called
 from ostler.machines.run_index import RunIndex
 from ostler.server.addressing import AddressKind, target_of
 from ostler.server.auth import Person
@@ -28,8 +29,7 @@ class MachineFinder:
         """Raises not_found."""
         machine = self._membership.machine(name)
         if machine is None:
-            known = ", ".join(seen.name for seen in self._membership.machines)
-            raise OstlerError("not_found", f"no machine is called {name[:100]!r}", f"There are: {known}")
+            raise no_machine_called(name, [seen.name for seen in self._membership.machines])
         return machine
 
     async def find(self, kind: AddressKind, key: str, person: Person) -> tuple[str, SeenMachine | None]:

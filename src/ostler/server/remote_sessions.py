@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from ostler.errors import OstlerError
+from ostler.machines.event_stream import ServerEvent, events_of, whole_frames
 from ostler.machines.membership import SeenMachine
 from ostler.machines.model import SessionEntry
 from ostler.machines.run_index import RunIndex
@@ -146,9 +147,9 @@ class RemoteSessions:
                 raise OstlerError("not_found", f"machine {machine.name} refused it ({answer.status})")
             rest = b""
             async for data in _while_heard(machine, answer.chunks()):
-                whole, found, rest = (rest + data).rpartition(b"\n\n")
-                if found:
-                    yield whole + found
+                whole, rest = whole_frames(rest + data)
+                if whole:
+                    yield whole
 
     # -- live
 
@@ -226,33 +227,33 @@ class RemoteSessions:
     async def _take_rows(self, machine: SeenMachine) -> None:
         known: dict[str, SessionView] = {}
         async for piece in self._frames(machine, _VIEWER, "/api/live"):
-            for frame in piece.split(b"\n\n"):
-                self._take(machine, known, frame)
+            for event in events_of(piece):
+                self._take(machine, known, event)
 
-    def _take(self, machine: SeenMachine, known: dict[str, SessionView], frame: bytes) -> None:
-        kind, _, data = frame.removeprefix(b"event: ").partition(b"\ndata: ")
+    def _take(self, machine: SeenMachine, known: dict[str, SessionView], event: ServerEvent) -> None:
+        kind, data = event
         if self._index is None:
             return
-        if kind == b"session":
+        if kind == "session":
             view = _of(machine, msgspec.json.decode(data, type=SessionView))
             known[view.id] = view
             self._index.put_foreign("session", view.id, _encode(view))
-        elif kind == b"terminal":
+        elif kind == "terminal":
             terminal = msgspec.json.decode(data, type=TerminalRow).id
             self._terminals.setdefault(machine.id, set()).add(terminal)
             self._index.put_foreign("terminal", terminal, data)
-        elif kind == b"run":
+        elif kind == "run":
             run = _run_of(machine, msgspec.json.decode(data, type=RunView))
             if run.state == "moved":
                 return  # the machine that has it tells of it
             self._runs.setdefault(machine.id, {})[run.id] = run
             self._index.put_foreign("run", run.id, _encode(run))
-        elif kind == b"gone":
+        elif kind == "gone":
             removed = msgspec.json.decode(data, type=Removed)
             known.pop(removed.id, None)
             self._runs.get(machine.id, {}).pop(removed.id, None)
             self._index.remove_foreign(removed.what, removed.id)
-        elif kind == b"ready":
+        elif kind == "ready":
             for id in self._last.get(machine.id, {}).keys() - known.keys():
                 self._index.remove_foreign("session", id)  # removed while nobody followed
             self._last[machine.id] = known

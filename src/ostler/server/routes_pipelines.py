@@ -1,6 +1,5 @@
 """Pipelines over HTTP: check and start them, follow their runs, answer their gates."""
 
-import os
 from typing import Annotated
 
 from msgspec import Meta, Struct, field, structs
@@ -31,7 +30,6 @@ from ostler.work.turns.checks import check_folder
 
 # What reads and writes pipelines is imported where it is used: the first answer of a server must not wait for it.
 
-_MAX = 1 << 20  # bytes of a file
 MARKDOWN, HTML = "text/markdown", "text/html"
 
 Words = Annotated[str, Meta(max_length=65_536)]  # however they are escaped, a body may be so long
@@ -294,11 +292,7 @@ def _read(folder: str, file: str) -> str:
     if file.endswith(".py"):
         hint = f"Run it at the command line: ostler pipeline run {file}"
         raise OstlerError("unsupported", "the server does not run pipelines that are written in Python", hint)
+    from ostler.pipelines.load import pipeline_text, read_pipeline_file
+
     with open(open_beneath(folder, file), "rb") as opened:
-        if os.fstat(opened.fileno()).st_size > _MAX:
-            raise OstlerError("bad_request", f"{file} is larger than a pipeline file may be (1 MB)")
-        data = opened.read(_MAX)
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise OstlerError("bad_request", f"{file} is not a text file in UTF-8") from None
+        return pipeline_text(file, read_pipeline_file(file, opened))

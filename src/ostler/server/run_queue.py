@@ -15,6 +15,7 @@ from ostler import clock
 from ostler.errors import OstlerError
 from ostler.machines.membership import Membership, SeenMachine
 from ostler.machines.model import ANY
+from ostler.machines.on_words import no_machine_called
 from ostler.machines.placement import NoMachineFits, best_for_run, unfit_for_run
 from ostler.machines.remotes import remote_of, top_of
 from ostler.machines.run_index import IndexedRun, RunClaim, RunIndex, RunWants
@@ -73,8 +74,7 @@ class RunQueue:
     async def enqueue(self, row: RunRow, machine: str, labels: tuple[str, ...]) -> IndexedRun:
         """A run that waits until a machine has it which fits. `machine`: its name, or ANY. Raises not_found, store."""
         if machine not in ("", ANY) and self.membership.machine(machine) is None:
-            known = ", ".join(seen.name for seen in self.membership.machines)
-            raise OstlerError("not_found", f"no machine is called {machine[:100]!r}", f"There are: {known}")
+            raise no_machine_called(machine, [seen.name for seen in self.membership.machines])
         await self._prepare()
         wants = structs.replace(self.wants(row.pipeline, row.folder), machine=machine, labels=labels)
         return await self._add(row, None, wants)

@@ -2,18 +2,16 @@
 
 import shlex
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
 
 from ostler.machines.run_index import IndexedRun
-from ostler.pipelines.model import Input, Mode, Node, NodeResult, NodeRow, NodeState, Pipeline, RunRow
+from ostler.pipelines.model import Input, Mode, Node, NodeKind, NodeResult, NodeRow, NodeState, Pipeline, RunRow
 from ostler.pipelines.runs import ShownState, shown_state
 from ostler.server.open_asks import first_line
 from ostler.store.watch import StoreWatch
-
-NodeKind = Literal["agent", "command", "gate"]
 
 _OVER = ("done", "failed", "cancelled")
 _LONG = 200_000  # characters of a text or diff
@@ -127,7 +125,7 @@ class PipelineView(Struct, frozen=True, kw_only=True):
 
 def pipeline_view(pipeline: Pipeline) -> PipelineView:
     nodes = tuple(
-        PipelineNodeView(name=node.name, kind=_kind(node), agent=node.agent, what=_what(node), needs=node.needs)
+        PipelineNodeView(name=node.name, kind=node.kind, agent=node.agent, what=_what(node), needs=node.needs)
         for node in pipeline.nodes
     )
     return PipelineView(
@@ -182,7 +180,7 @@ def node_view(run: RunRow, node: Node, stored: NodeRow | None, turns: Mapping[st
     added, removed = _changed_lines(result.diff)
     return NodeView(
         name=node.name,
-        kind=_kind(node),
+        kind=node.kind,
         agent=node.agent,
         on=node.on,
         what=_what(node),
@@ -229,10 +227,6 @@ def node_detail(run: RunRow, node: Node, stored: NodeRow | None, turns: Mapping[
 def _state(run: RunRow, row: NodeRow) -> NodeState:
     """A run that was cancelled after its process died has nodes that nobody ended."""
     return "cancelled" if run.state in _OVER and row.result is None else row.state
-
-
-def _kind(node: Node) -> NodeKind:
-    return "agent" if node.agent else "command" if node.command else "gate"
 
 
 def _what(node: Node) -> str:
