@@ -143,6 +143,123 @@ def test_nodes_hand_on_what_they_say_and_conditions_choose(shell: Shell) -> None
     assert texts["risky"]["session"] != nodes["risky"]["result"]["session"]  # run again
 
 
+def test_an_expression_that_fails_while_it_runs_fails_its_node_alone(shell: Shell) -> None:
+    code, row, nodes = run(
+        shell,
+        """
+        [nodes.empty]
+        command = ["echo", "said"]
+        [nodes.word]
+        command = ["echo", "{{ nodes.empty.items[0] }}"]
+        needs = ["empty"]
+        [nodes.asked]
+        gate = "{{ nodes.empty.items[1] }}"
+        needs = ["empty"]
+        [nodes.later]
+        command = ["echo", "{{ check.items[2] }}"]
+        loop = { times = 2, check = ["false"] }
+        [nodes.until]
+        command = ["echo", "worked"]
+        loop = { times = 2, until = "self.items[3] == 1" }
+        [nodes.parts]
+        each = ["fine", ["bad"]]
+        command = ["echo", "{{ item == 'fine' or item[4] }}"]
+        [nodes.beside]
+        command = ["echo", "fine"]
+        """,
+    )
+    assert (code, row["state"]) == (1, "failed")
+    assert results(nodes)["beside"] == ("done", "fine") and results(nodes)["until"] == ("failed", "worked")
+    for name, wrong in (
+        ("word", "nodes.empty.items[0]"),
+        ("asked", "nodes.empty.items[1]"),
+        ("later", "check.items[2]"),
+        ("until", "self.items[3] == 1"),
+        ("parts", "item == 'fine' or item[4]"),
+    ):
+        result = nodes[name]["result"]
+        assert (result["state"], result["kind"]) == ("failed", "bad_request"), name
+        assert wrong in result["error"] and "cannot be evaluated" in result["error"]
+    assert [item["state"] for item in nodes["parts"]["result"]["items"]] == ["done", "failed"]
+    assert shell("pipeline", "resume", row["id"]).returncode == 2  # it has ended
+
+
+def test_what_nobody_expected_of_a_node_is_its_failure(shell: Shell) -> None:
+    """DBOS keeps the exception; what it could not write down was raised again whenever the run was resumed."""
+    text = """
+        [nodes.ask]
+        gate = "Go on?"
+        [nodes.tree]
+        command = ["true"]
+        worktree = true
+        needs = ["ask"]
+        [nodes.stay]
+        gate = "Still there?"
+        """
+    going = shell.start("pipeline", "run", flow(shell, text), "--json")
+    run_id = wait_for_gate(shell, "ask")["run"]
+    Path(shell.environ["OSTLER_HOME"], "pipelines", run_id, "worktrees").touch()  # in place of the folder
+    assert shell("pipeline", "approve", run_id, "ask").returncode == 0
+    with Store.open(shell.environ["OSTLER_HOME"]) as store:
+        wait_until(lambda: "tree" in _ended(Runs(store)))
+    going.kill()
+    going.communicate()
+    resumed = shell.start("pipeline", "resume", run_id, "--json")
+    wait_for_gate(shell, "stay")
+    assert shell("pipeline", "approve", run_id, "stay").returncode == 0
+    told = json.loads(resumed.communicate()[0])
+    assert (resumed.returncode, told["run"]["state"]) == (1, "failed")
+    result = next(row["result"] for row in told["nodes"] if row["node"] == "tree")
+    assert (result["state"], result["kind"]) == ("failed", "crashed")
+    assert "internal error (this is a bug in ostler): FileExistsError" in result["error"]
+
+
+COSTLY = """
+[[reply]]
+match = "You were interrupted"
+steps = [{ usage = { cost_usd = 0.25 } }, { say = "over" }]
+[[reply]]
+match = "break"
+steps = [{ usage = { cost_usd = 0.25 } }, { say = "half" }, { crash = "KILL" }]
+"""
+
+
+def test_all_that_a_node_tried_is_in_its_cost(shell: Shell) -> None:
+    (shell.folder / "scenario.toml").write_text(COSTLY)
+    shell.environ["OSTLER_SCENARIO"] = str(shell.folder / "scenario.toml")
+    code, row, nodes = run(
+        shell,
+        """
+        cost_usd = 1.4
+        [nodes.rounds]
+        agent = "claude"
+        prompt = '[[usage:{"cost_usd": 0.25}]] [[say:x{{ last.text }}]]'
+        loop = { times = 3, until = "self.text == 'xx'" }
+        [nodes.retried]
+        agent = "claude"
+        prompt = '[[usage:{"cost_usd": 0.25}]] [[fail:overloaded]]'
+        retry = 1
+        [nodes.crashed]
+        agent = "claude"
+        prompt = "break"
+        [nodes.more]
+        command = ["true"]
+        needs = ["rounds", "retried", "crashed"]
+        when = "true"
+        """,
+    )
+    assert (code, row["state"]) == (1, "failed")
+    results = {name: each["result"] for name, each in nodes.items()}
+    costs = {name: (each["state"], each.get("cost_usd")) for name, each in results.items()}
+    assert costs == {
+        "rounds": ("done", 0.5),
+        "retried": ("failed", 0.5),
+        "crashed": ("done", 0.5),
+        "more": ("failed", None),
+    }
+    assert results["more"]["error"] == "the run has cost $1.50, and its limit is $1.40"
+
+
 def git(folder: Path, *args: str) -> str:
     who = ["-c", "user.name=x", "-c", "user.email=x@y"]
     return subprocess.run(["git", "-C", str(folder), *who, *args], capture_output=True, text=True, check=True).stdout

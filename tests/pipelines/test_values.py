@@ -5,7 +5,7 @@ import pytest
 from ostler.model import Envelope, Exit, Problem
 from ostler.pipelines.expressions import BadExpression
 from ostler.pipelines.model import Node, NodeResult
-from ostler.pipelines.values import items_of, joined, readable, result_of, values_of
+from ostler.pipelines.values import failed_expression, items_of, joined, readable, result_of, total_cost, values_of
 
 
 def envelope(**fields: object) -> Envelope:
@@ -50,3 +50,13 @@ def test_items_as_one_result() -> None:
     both = joined([NodeResult(state="done", text="a", cost_usd=1.0), NodeResult(state="failed", error="e", text="b")])
     assert (both.state, both.text, both.error, both.cost_usd, len(both.items)) == ("failed", "a\n\nb", "e", 1.0, 2)
     assert joined([]).ok
+
+
+def test_costs_that_nobody_told_are_left_out() -> None:
+    assert total_cost((None, 0.25, 0.5)) == 0.75
+    assert total_cost((None, None)) is None
+
+
+def test_an_expression_that_cannot_be_evaluated_is_a_failure() -> None:
+    failed = failed_expression(BadExpression("'item[0]' cannot be evaluated"))
+    assert (failed.state, failed.kind, failed.error) == ("failed", "bad_request", "'item[0]' cannot be evaluated")

@@ -6,7 +6,9 @@ threads of its own; the work itself is done on the event loop of the Ostler.
 
 import asyncio
 import json
+import logging
 from collections.abc import Coroutine
+from concurrent.futures import CancelledError
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -14,14 +16,17 @@ from dbos import DBOS, DBOSConfig, SetWorkflowID
 from dbos._serialization import Serializer  # not exported, but what the setting `serializer` takes
 from msgspec import structs
 
-from ostler.pipelines.expressions import evaluated
+from ostler.errors import OstlerError, internal_error
+from ostler.pipelines.expressions import BadExpression, evaluated
 from ostler.pipelines.model import Approval, Node, NodeResult
 from ostler.pipelines.node_work import NodePiece, NodeWork
 from ostler.pipelines.steps import Steps
 from ostler.pipelines.templates import filled
-from ostler.pipelines.values import readable
+from ostler.pipelines.values import failed_expression, readable, total_cost
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
+_ERROR = "ostler.error"
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,15 +44,28 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Json(Serializer):
+    """Exceptions are read back as OstlerError."""
+
     def serialize(self, data: Any) -> str:
-        return json.dumps(data)
+        if not isinstance(data, Exception):
+            return json.dumps(data)
+        error = _known(data)
+        return json.dumps({_ERROR: [error.kind, error.message, error.hint]})
 
     @classmethod
     def deserialize(cls, serialized_data: str) -> Any:
-        return json.loads(serialized_data)
+        data = json.loads(serialized_data)
+        if isinstance(data, dict) and data.keys() == {_ERROR}:
+            return OstlerError(*data[_ERROR])
+        return data
 
     def name(self) -> str:
         return "json"
+
+
+def _known(error: Exception) -> OstlerError:
+    """The error as OstlerError: one that nobody expected is a bug."""
+    return error if isinstance(error, OstlerError) else OstlerError("crashed", internal_error(error))
 
 
 class _Current:
@@ -63,11 +81,19 @@ class _Abandoned(BaseException):
 
 
 def _on_loop(work: Coroutine[Any, Any, T]) -> T:
+    """What the work gives. What goes wrong is an OstlerError, so that whoever resumes the run is told the same."""
     assert _Current.loop is not None
-    done = asyncio.run_coroutine_threadsafe(work, _Current.loop).result()
-    if _Current.abandoned:
-        raise _Abandoned
-    return done
+    try:
+        return asyncio.run_coroutine_threadsafe(work, _Current.loop).result()
+    except CancelledError:  # the process ends
+        raise _Abandoned from None
+    except Exception as error:
+        if not isinstance(error, OstlerError):
+            _log.exception("a step failed")
+        raise _known(error) from error
+    finally:
+        if _Current.abandoned:
+            raise _Abandoned
 
 
 def _work() -> NodeWork:
@@ -101,19 +127,23 @@ class Engine:
         await asyncio.to_thread(self._steps.forget)
 
     def abandon(self) -> None:
-        """From now on nothing of what steps do is kept: another machine goes on with the run."""
+        """From now on nothing of what steps do is kept: the process ends, or another machine goes on with the run."""
         _Current.abandoned = True
 
     async def close(self) -> None:
         if self._open:
             self._open = False
+            self.abandon()
             await asyncio.to_thread(DBOS.destroy, workflow_completion_timeout_sec=0)
             self._steps.close()
             _Current.work = _Current.loop = None
 
     async def run(self, job: Job) -> NodeResult:
         """The result of a job, which is run once, however often it is asked for."""
-        return msgspec.convert(await asyncio.to_thread(self._run, job), NodeResult)
+        try:
+            return msgspec.convert(await asyncio.to_thread(self._run, job), NodeResult)
+        except OstlerError as error:  # of a step, or of DBOS, which has kept it
+            return NodeResult(state="failed", error=str(error), kind=error.kind)
 
     def _run(self, job: Job) -> Any:
         with SetWorkflowID(job.id):
@@ -124,7 +154,10 @@ class Engine:
 @DBOS.workflow(name="node")
 def node_workflow(given: dict[str, Any]) -> Any:
     job = msgspec.convert(given, Job)
-    return msgspec.to_builtins(_node(job, job.node))
+    try:
+        return msgspec.to_builtins(_node(job, job.node))
+    except BadExpression as error:
+        return msgspec.to_builtins(failed_expression(error))
 
 
 def _node(job: Job, node: Node) -> NodeResult:
@@ -152,37 +185,47 @@ def _rounds(job: Job, node: Node) -> NodeResult:
     """Once; or until the check of its loop passes, so often at most."""
     if node.loop is None:
         return _tried(job, node, job.values, 0)
-    values = {**job.values, "last": {}, "check": {}}
+    values, cost = {**job.values, "last": {}, "check": {}}, None
     for number in range(node.loop.times):
         result = _tried(job, node, values, number)
+        cost = total_cost((cost, result.cost_usd))
+        last, result = readable(result), structs.replace(result, cost_usd=cost)
         if not result.ok:
             return result
-        passed, check = _passed(job, node, result, number)
+        try:
+            passed, check = _passed(job, node, last, number)
+        except BadExpression as error:
+            return structs.replace(result, state="failed", kind="bad_request", error=str(error))
         if passed:
             return structs.replace(result, notices=(*result.notices, f"passed after {number + 1} rounds"))
-        values = {**job.values, "last": readable(result), "check": check}
+        values = {**job.values, "last": last, "check": check}
     return structs.replace(
         result, state="failed", kind="unproven", error=f"its check did not pass in {node.loop.times} rounds"
     )
 
 
-def _passed(job: Job, node: Node, result: NodeResult, number: int) -> tuple[bool, dict[str, Any]]:
+def _passed(job: Job, node: Node, last: dict[str, Any], number: int) -> tuple[bool, dict[str, Any]]:
     assert node.loop is not None
     if node.loop.until:
-        return bool(evaluated(node.loop.until, {**job.values, "self": readable(result)})), {}
+        return bool(evaluated(node.loop.until, {**job.values, "self": last})), {}
     check = msgspec.convert(check_step(_piece(node, job, number, 0), list(node.loop.check)), NodeResult)
     return check.ok, readable(check)
 
 
 def _tried(job: Job, node: Node, values: dict[str, Any], number: int) -> NodeResult:
-    prompt = filled(node.prompt, values)
-    command = [filled(word, values) for word in node.command]
+    try:
+        prompt = filled(node.prompt, values)
+        command = [filled(word, values) for word in node.command]
+    except BadExpression as error:
+        return failed_expression(error)
+    cost = None
     for attempt in range(node.retry + 1):
         done = attempt_step(_piece(node, job, number, attempt), prompt, command)
         result = msgspec.convert(done, NodeResult)
+        cost = total_cost((cost, result.cost_usd))
         if result.ok or result.state == "cancelled":
             break
-    return result
+    return structs.replace(result, cost_usd=cost)
 
 
 def _piece(node: Node, job: Job, number: int, attempt: int) -> Any:

@@ -15,7 +15,7 @@ from ostler.pipelines.local_turns import DIFF, LocalTurns
 from ostler.pipelines.model import Approval, Node, NodeResult, NodeRow, RunRow
 from ostler.pipelines.runs import Runs
 from ostler.pipelines.takeover import was_lost
-from ostler.pipelines.values import result_of
+from ostler.pipelines.values import result_of, total_cost
 from ostler.work import Ostler
 from ostler.work.pool.quota import backoff
 from ostler.work.store_changes import change_since
@@ -104,14 +104,15 @@ class NodeWork:
         session, notices = await self._session(turns, piece, folder)
         turn = await turns.begin(session, prompt, piece.node, self._key(piece, piece.key))
         envelope, notices = await self._done(turns, turn, notices)
-        again = 0
+        again, cost = 0, envelope.cost_usd
         while envelope.outcome == "crashed" and not self.cancelled.is_set() and again < 5:
             again += 1
             session, notice, told = await self._after_crash(turns, envelope.session, piece, prompt, folder)
             turn = await turns.begin(session, told, piece.node, self._key(piece, f"{piece.key}:{again}"))
             envelope, notices = await self._done(turns, turn, (*notices, notice))
+            cost = total_cost((cost, envelope.cost_usd))
         result = result_of(envelope, await turns.diff(envelope))
-        return structs.replace(result, notices=notices, machine=turns.machine(turn))
+        return structs.replace(result, notices=notices, machine=turns.machine(turn), cost_usd=cost)
 
     def _key(self, piece: NodePiece, key: str) -> str:
         return f"{self._run.id}:{piece.node.name}:{key}"
@@ -123,7 +124,7 @@ class NodeWork:
         while (successor := await turns.successor(envelope)) is not None:
             quota_of, envelope = envelope.agent, await turns.ended(successor)
             notices = (*notices, f"the quota of {quota_of} ended, and {envelope.agent} went on")
-            cost = cost if envelope.cost_usd is None else (cost or 0.0) + envelope.cost_usd
+            cost = total_cost((cost, envelope.cost_usd))
         return structs.replace(envelope, cost_usd=cost), notices
 
     async def _session(self, turns: NodeTurns, piece: NodePiece, folder: str) -> tuple[str, tuple[str, ...]]:

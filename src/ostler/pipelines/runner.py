@@ -18,7 +18,7 @@ from ostler.pipelines.node_work import NodeWork
 from ostler.pipelines.report import report
 from ostler.pipelines.runs import Runs
 from ostler.pipelines.takeover import was_lost
-from ostler.pipelines.values import items_of, joined, values_of
+from ostler.pipelines.values import failed_expression, items_of, joined, values_of
 from ostler.work import Ostler
 from ostler.work.store_changes import change_since
 
@@ -149,7 +149,7 @@ class PipelineRunner:
             if node.when and not evaluated(node.when, values_of(self._row.inputs, needed)):
                 return NodeResult(state="skipped")
         except BadExpression as error:
-            return NodeResult(state="failed", error=str(error), kind="bad_request")
+            return failed_expression(error)
         return self._over_budget()
 
     def _over_budget(self) -> NodeResult | None:
@@ -175,8 +175,8 @@ class PipelineRunner:
                 structs.replace(job, item=str(n), values={**values, "item": item}) for n, item in enumerate(items, 1)
             ]
             return joined(list(await asyncio.gather(*map(self._engine.run, jobs))))
-        except (BadExpression, OstlerError) as error:
-            return NodeResult(state="failed", error=str(error), kind=getattr(error, "kind", "bad_request"))
+        except BadExpression as error:
+            return failed_expression(error)
 
     async def _end(self) -> RunRow:
         states = {result.state for result in self._results.values()}

@@ -1,6 +1,6 @@
 """What prompts and conditions can read: inputs, the results of other nodes, the item, the last round. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -56,7 +56,6 @@ def result_of(envelope: Envelope, diff: str = "") -> NodeResult:
 def joined(results: list[NodeResult]) -> NodeResult:
     """The results of all items as one: done if all are."""
     failed = [result for result in results if not result.ok]
-    costs = [result.cost_usd for result in results if result.cost_usd is not None]
     return NodeResult(
         state=failed[0].state if failed else "done",
         text="\n\n".join(result.text for result in results if result.text),
@@ -64,7 +63,18 @@ def joined(results: list[NodeResult]) -> NodeResult:
         diff="\n".join(result.diff for result in results if result.diff),
         error=failed[0].error if failed else "",
         kind=failed[0].kind if failed else "",
-        cost_usd=sum(costs) if costs else None,
+        cost_usd=total_cost(result.cost_usd for result in results),
         duration_ms=max((result.duration_ms for result in results), default=0),
         items=tuple(results),
     )
+
+
+def failed_expression(error: BadExpression) -> NodeResult:
+    """Of a node whose expression cannot be evaluated with the values that there are."""
+    return NodeResult(state="failed", error=str(error), kind="bad_request")
+
+
+def total_cost(costs: Iterable[float | None]) -> float | None:
+    """None if none of them is known."""
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if known else None
