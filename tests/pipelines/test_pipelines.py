@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -265,11 +266,15 @@ def git(folder: Path, *args: str) -> str:
     return subprocess.run(["git", "-C", str(folder), *who, *args], capture_output=True, text=True, check=True).stdout
 
 
+def repository(folder: Path) -> None:
+    git(folder, "init", "-q", "-b", "main")
+    (folder / "old.txt").write_text("old\n")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "first")
+
+
 def test_worktrees_are_merged_kept_and_cleaned_up(shell: Shell) -> None:
-    git(shell.folder, "init", "-q", "-b", "main")
-    (shell.folder / "old.txt").write_text("old\n")
-    git(shell.folder, "add", ".")
-    git(shell.folder, "commit", "-qm", "first")
+    repository(shell.folder)
     code, row, nodes = run(
         shell,
         """
@@ -291,6 +296,54 @@ def test_worktrees_are_merged_kept_and_cleaned_up(shell: Shell) -> None:
     branches = git(shell.folder, "branch", "--list", "ostler/*").split()
     assert branches == [f"ostler/{row['id']}/kept"]
     assert "kept.txt" in git(shell.folder, "ls-tree", "--name-only", branches[0])
+    assert git(shell.folder, "worktree", "list").count("\n") == 1
+
+
+GIT_THAT_KILLS = """#!/bin/sh
+case "$*" in *"{at}"*)
+    if mkdir {mark} 2>/dev/null; then
+        test {instant} = after && {git} "$@"
+        kill -9 $PPID
+        exit 1
+    fi
+esac
+exec {git} "$@"
+"""
+
+
+@pytest.mark.parametrize(
+    ("then", "at", "instant"),
+    [
+        ("merge", "merge --no-edit", "before"),
+        ("merge", "merge --no-edit", "after"),
+        ("merge", "branch -d", "after"),
+        ("drop", "worktree remove", "after"),
+        ("drop", "branch -D", "after"),
+    ],
+)
+def test_a_worktree_is_finished_after_a_kill(shell: Shell, then: str, at: str, instant: str) -> None:
+    """Killed just before or after that command of git."""
+    repository(shell.folder)
+    bin = shell.home / "bin"
+    bin.mkdir()
+    real = shutil.which("git")
+    script = GIT_THAT_KILLS.format(at=at, instant=instant, mark=shell.home / "killed", git=real)
+    (bin / "git").write_text(script)
+    (bin / "git").chmod(0o755)
+    path = {"PATH": f"{bin}:{shell.environ['PATH']}"}
+    text = f"""
+        [nodes.tree]
+        command = ["sh", "-c", "echo hay > new.txt"]
+        worktree = {{ then = "{then}" }}
+        """
+    assert shell("pipeline", "run", flow(shell, text), env=path).returncode == -signal.SIGKILL
+    resumed = shell("pipeline", "resume", "last", "--json")
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    (row,) = json.loads(resumed.stdout)["nodes"]
+    assert "+hay" in row["result"]["diff"]
+    assert row["result"]["notices"][-1].endswith("was merged" if then == "merge" else "was dropped")
+    assert (shell.folder / "new.txt").exists() == (then == "merge")
+    assert git(shell.folder, "branch", "--list", "ostler/*") == ""
     assert git(shell.folder, "worktree", "list").count("\n") == 1
 
 

@@ -171,10 +171,16 @@ def _node(job: Job, node: Node) -> NodeResult:
         if said.prompt is not None:
             node = structs.replace(node, prompt=said.prompt)
     result = _rounds(job, node)
-    if node.worktree is not None:
-        done = finish_step(_piece(node, job, 0, 0), msgspec.to_builtins(result))
-        result = msgspec.convert(done, NodeResult)
-    return result
+    return result if node.worktree is None else _finished(_piece(node, job, 0, 0), result)
+
+
+def _finished(piece: Any, result: NodeResult) -> NodeResult:
+    """Two steps: the diff is kept before the branch is merged, or else a crash would lose it."""
+    try:
+        result = msgspec.convert(commit_step(piece, msgspec.to_builtins(result)), NodeResult)
+        return msgspec.convert(merge_step(piece, msgspec.to_builtins(result)), NodeResult)
+    except OstlerError as error:
+        return structs.replace(result, state="failed", error=str(error), kind=error.kind)
 
 
 def _shown(job: Job) -> str:
@@ -247,7 +253,13 @@ def check_step(piece: dict[str, Any], command: list[str]) -> Any:
     return msgspec.to_builtins(_on_loop(_work().check(msgspec.convert(piece, NodePiece), tuple(command))))
 
 
-@DBOS.step(name="finish")
-def finish_step(piece: dict[str, Any], result: dict[str, Any]) -> Any:
-    done = _work().finish(msgspec.convert(piece, NodePiece), msgspec.convert(result, NodeResult))
+@DBOS.step(name="finish")  # it had that name when it did the work of the next one, too
+def commit_step(piece: dict[str, Any], result: dict[str, Any]) -> Any:
+    done = _work().commit(msgspec.convert(piece, NodePiece), msgspec.convert(result, NodeResult))
+    return msgspec.to_builtins(_on_loop(done))
+
+
+@DBOS.step(name="merge")
+def merge_step(piece: dict[str, Any], result: dict[str, Any]) -> Any:
+    done = _work().merge(msgspec.convert(piece, NodePiece), msgspec.convert(result, NodeResult))
     return msgspec.to_builtins(_on_loop(done))

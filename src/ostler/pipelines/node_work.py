@@ -201,20 +201,25 @@ class NodeWork:
         Path(path).mkdir(exist_ok=True)
         branch = f"ostler/{self._run.id}/{name}"
         base = piece.node.worktree.base
-        return GitWorktree(self._run.folder, str(path / name), branch, base, self._o.setup.environ)
+        locks = str(self._runs.folder(self._run.id).parent)
+        return GitWorktree(self._run.folder, str(path / name), branch, base, self._o.setup.environ, locks)
 
-    async def finish(self, piece: NodePiece, result: NodeResult) -> NodeResult:
-        """Collects what a worktree has, then merges, keeps or drops it. A node that failed keeps its branch."""
+    async def commit(self, piece: NodePiece, result: NodeResult) -> NodeResult:
+        """With all that its worktree has changed, which is on its branch then. Raises bad_request."""
+        tree = self._worktree(piece)
+        if not await tree.is_there():
+            return result
+        diff = await tree.commit(f"{self._run.pipeline.name}: {piece.node.name}")
+        return structs.replace(result, diff=diff[:DIFF])
+
+    async def merge(self, piece: NodePiece, result: NodeResult) -> NodeResult:
+        """Merges, keeps or drops what was committed. A node that failed keeps its branch. Raises busy, bad_request."""
         assert piece.node.worktree is not None
         tree = self._worktree(piece)
-        if not os.path.isdir(tree.path):
+        if not result.ok and not await tree.is_there():
             return result
-        try:
-            diff = await tree.commit(f"{self._run.pipeline.name}: {piece.node.name}")
-            what = await tree.finish(piece.node.worktree.then if result.ok else "keep")
-        except OstlerError as error:
-            return structs.replace(result, state="failed", error=str(error), kind=error.kind)
-        return structs.replace(result, diff=diff[:DIFF], notices=(*result.notices, what))
+        what = await tree.finish(piece.node.worktree.then if result.ok else "keep")
+        return structs.replace(result, notices=(*result.notices, what))
 
 
 _CANCELLED = NodeResult(state="cancelled", error="the run was cancelled", kind="cancelled")
