@@ -129,6 +129,9 @@ async def test_what_a_node_did_elsewhere_comes_back(farm: Farm) -> None:
         access = "write"
         schema = {{ type = "object" }}
         limits = {{ total = 300 }}
+        hooks = false
+        priority = 0
+        fallback = []
         prompt = '''[[usage:{{"cost_usd": 0.25}}]] [[write:{{"path": "new.txt", "content": "hay"}}]]
         [[structured:{{"risk": "high"}}]] [[say:done there]]'''
         [nodes.items]
@@ -160,9 +163,18 @@ async def test_what_a_node_did_elsewhere_comes_back(farm: Farm) -> None:
     assert len({item["session"] for item in nodes["items"]["items"]}) == 3
     (turn,) = await farm.turns(farm.owl, far["session"])
     assert turn["id"] == far["turn"]
+    assert said_to(farm.owl, far["turn"]) == (False, 0, (), 300.0)
     assert [each["number"] for each in await farm.turns(farm.owl, nodes["rounds"]["session"])] == [1, 2]
     assert f"{far['session']}@owl" in (await farm.cli("show")).stdout
     assert "on owl" in (await farm.cli("report")).stdout
+
+
+def said_to(served: Served, turn: str) -> tuple[Any, ...]:
+    """Options of a turn there."""
+    with Store.open(str(served.state)) as store:
+        row = store.turn(turn)
+        assert row is not None
+        return row.turn.hooks, row.turn.priority, row.turn.fallback, row.turn.limits.total
 
 
 async def test_a_run_that_was_killed_finds_the_same_turn_again(farm: Farm) -> None:

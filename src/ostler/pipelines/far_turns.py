@@ -190,10 +190,13 @@ def _there(told: Any) -> dict[str, tuple[str, ...]]:
 
 
 def _turn_body(options: TurnOptions) -> dict[str, Any]:
-    given = {name: getattr(options, name) for name in options.__struct_fields__}
-    given["limits"] = structs.asdict(options.limits) if options.limits else None
-    given["attachments"] = [_attachment(each) for each in options.attachments]
-    return {name: msgspec.to_builtins(value) for name, value in given.items() if value not in (None, False, (), [])}
+    """What was said; `false`, 0 and an empty list are said, too: they stand against a profile or the settings there."""
+    given: dict[str, Any] = msgspec.to_builtins(options)  # without defaults
+    if options.limits is not None:
+        given["limits"] = structs.asdict(options.limits)
+    if options.attachments:
+        given["attachments"] = [_attachment(each) for each in options.attachments]
+    return given
 
 
 def _attachment(attached: Attachment | str) -> dict[str, str]:
