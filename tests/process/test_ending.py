@@ -253,3 +253,29 @@ async def test_a_daemon_that_goes_by_itself_is_not_swept(spawn, until, tmp_path)
     (tmp_path / "go").touch()
     assert await sweeping == ()
     await process.end((0.1, 0.1))
+
+
+async def test_each_of_the_tree_gets_a_signal_once(python, read_until):
+    """A second INT makes many programs abort what they do upon the first one."""
+    code = """
+import os, signal, time
+number = signal.SIGRTMIN  # of these the kernel queues each
+signal.pthread_sigmask(signal.SIG_BLOCK, {number, signal.SIGUSR1})
+child = os.fork()
+if child:
+    print('up', flush=True)
+    signal.sigwait({signal.SIGUSR1})
+    os.kill(child, signal.SIGUSR1)
+    time.sleep(600)
+signal.sigwait({signal.SIGUSR1})
+heard = 0
+while signal.sigtimedwait({number}, 0):
+    heard += 1
+print(f'heard it {heard} times.', flush=True)
+time.sleep(600)
+"""
+    process = await python(code)
+    await read_until(process.stdout_fd, b"up")
+    process.signal_tree(signal.SIGRTMIN)
+    process.signal(signal.SIGUSR1)
+    assert b"heard it 1 times." in await read_until(process.stdout_fd, b"times.")

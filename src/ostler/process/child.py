@@ -312,8 +312,16 @@ class Process:
         _log.warning("pid %d or what it started could not be killed within %g s", self.pid, KILL_LIMIT)
 
     def _signal_all(self, seen: set[Member], sig: int) -> None:
+        """Once to each: many programs that are interrupted a second time abort what they do upon the first."""
+        grouped = set() if sig == signal.SIGKILL else self._grouped(seen)
         self._signal(sig, group=True)
-        tree.send(seen, sig)
+        tree.send(seen - grouped, sig)
+
+    def _grouped(self, seen: set[Member]) -> set[Member]:
+        """Of these, who gets what the leader's group gets; nobody once it has ended, for then that gets nothing."""
+        if tree.identity(self.pid) is None or self.exit is not None:
+            return set()
+        return {member for member in seen if tree.group(member.pid) == self.pid}
 
     def _signal(self, sig: int, group: bool) -> None:
         if self.pid and self.exit is None:

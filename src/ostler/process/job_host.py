@@ -20,6 +20,7 @@ OSC = 7773
 PREFIX = b"run "
 FORGET = b"\x15"  # Ctrl-U: what somebody has typed before, and not ended, is dropped
 _PATIENCE = 10.0  # seconds until the file of a job has to be gone
+_KILL_LIMIT = 5.0  # seconds: something in an uninterruptible sleep is left to the kernel
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: what a command leaves behind is ours
 
 
@@ -107,17 +108,36 @@ def _wait(pid: int) -> int:
 
 
 def _end_children() -> list[str]:
-    """Kills what the command left behind; the names of that."""
-    names: list[str] = []
-    while pids := _children():
+    """Kills what the command left behind; the names of that, and of what is not ours to kill (`sudo … &`)."""
+    names: dict[int, str] = {}
+    refused: set[int] = set()
+    deadline = time.monotonic() + _KILL_LIMIT
+    while (pids := set(_children()) - refused) and time.monotonic() < deadline:
         for pid in pids:
-            names.append(_name(pid))
-            try:
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
-            except OSError:  # it has gone by itself
-                pass
-    return [name for name in names if name][:20]
+            names.setdefault(pid, _name(pid))
+            if not _kill(pid):
+                refused.add(pid)
+        if not any(_is_reaped(pid) for pid in pids):
+            time.sleep(0.005)
+    return [name for name in names.values() if name][:20]
+
+
+def _kill(pid: int) -> bool:
+    """Whether the signal may be sent: another user's process goes on."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except PermissionError:
+        return False
+    except OSError:  # it has gone by itself
+        pass
+    return True
+
+
+def _is_reaped(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except OSError:  # it has been reaped already
+        return True
 
 
 def _children() -> list[int]:

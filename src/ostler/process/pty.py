@@ -104,6 +104,7 @@ class Pty:
         """Waits for the leader's exit, its last bytes and what it left running; then all is released."""
         try:
             exit = await self.process.wait()
+            self._hold_no_more()
             await self.drained()
             self.leaked = await self.process.sweep()
             await self.drained()
@@ -170,6 +171,14 @@ class Pty:
             return
         self._held_since = None
         self._resume()
+
+    def _hold_no_more(self) -> None:
+        """The leader has ended: what is left is little, and would be lost if it were held for longer than `DRAIN`."""
+        self._crowded = lambda: False
+        if self._held_since is not None:
+            self._held_since = None
+            self._pause()
+            self._resume()
 
     def _resume(self) -> None:
         self._resuming = None

@@ -96,12 +96,13 @@ def _writes(pid: int, pipe: os.stat_result) -> bool:
     try:
         return any(os.path.samestat(pipe, os.stat(f"/proc/{pid}/fd/{number}")) for number in (1, 2))
     except PermissionError:  # another user's: `sudo … |` stands in the same pipeline
-        return _group(pid) == os.getpgrp()
+        return group(pid) == os.getpgrp()
     except OSError:
         return False
 
 
-def _group(pid: int) -> int:
+def group(pid: int) -> int:
+    """Its process group; -1 if there is no such process."""
     try:
         return os.getpgid(pid)
     except OSError:
