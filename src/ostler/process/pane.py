@@ -4,6 +4,7 @@ It is driven as a program in a terminal of ours (`pty.py`) is, but it outlives u
 """
 
 import asyncio
+import logging
 import marshal
 import os
 import signal
@@ -22,6 +23,7 @@ from ostler.process.pipes import Size
 from ostler.process.pty import INPUT_LIMIT
 from ostler.process.spawn import encode, pack_request, refusal
 from ostler.process.tmux import TmuxClient, TmuxPlace, run_tmux
+from ostler.supervise import Loop
 
 BOOT = "import sys; sys.path.append(sys.argv[1]); import pane_warden; pane_warden.main(sys.argv[2])"
 START = 30.0  # seconds in which its warden has started the program
@@ -30,6 +32,8 @@ SOON = 0.01
 HISTORY = 2000  # lines of scrollback that are taken over with a pane
 _KEYS = 128  # bytes that are typed by one command
 _STATE = "#{pane_width} #{pane_height} #{cursor_x} #{cursor_y} #{alternate_on} #{cursor_flag} #{pane_title}"
+
+_log = logging.getLogger(__name__)
 
 
 class PaneRequest(Struct, frozen=True, kw_only=True):
@@ -136,8 +140,13 @@ class Pane:
         self._left = asyncio.Event()
         self._queue: asyncio.Queue[tuple[str, bytes | tuple[str, ...]]] = asyncio.Queue()
         self._waiting = 0  # bytes that are not typed yet
-        self._typing = asyncio.create_task(self._type())
-        self._looking: asyncio.Task[None] | None = None
+        self._untyped = False  # what was typed last has failed, and nobody has been told yet
+        self._typing = Loop(f"typing into pane {id}", self._type)
+        self._typing.start()
+        self._wanted: Size | None = None  # the size that it is to get
+        self._news = asyncio.Event()  # its size is to be looked at, or set
+        self._looking = Loop(f"looking at pane {id}", self._look_at_size)
+        self._looking.start()
 
     # -- what comes
 
@@ -185,13 +194,24 @@ class Pane:
             self.resized(size)
 
     def _look(self) -> None:
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self.look())
+        self._news.set()
+
+    async def _look_at_size(self) -> None:
+        """One look, once there is news. What comes meanwhile is looked at next."""
+        await self._news.wait()
+        self._news.clear()
+        wanted, self._wanted = self._wanted, None
+        if wanted not in (None, self.size):
+            await self._resize(*wanted)
+        await self.look()
 
     # -- what is typed
 
     def write(self, data: bytes) -> None:
-        """Characters and codes, one after the other. `too_many` when tmux does not take them."""
+        """Characters and codes, one after the other. `too_many` when tmux does not take them.
+
+        `undelivered`, once, when what was typed before could not be, for a reason that nobody expected.
+        """
         self._put("send", data)
 
     def press(self, keys: tuple[str, ...]) -> None:
@@ -207,16 +227,23 @@ class Pane:
             raise OstlerError("not_found", "the program has ended", "Open a new terminal")
         if how == "send" and self._waiting + len(what) > INPUT_LIMIT:
             raise OstlerError("too_many", "the program does not read its input", "Try again later, or interrupt it")
+        if self._untyped:
+            self._untyped = False
+            raise OstlerError("undelivered", "what was typed last did not reach the pane", "Type it again")
         self._waiting += len(what)
         self._queue.put_nowait((how, what))
 
     async def _type(self) -> None:
-        while True:
-            how, what = await self._queue.get()
-            try:
-                await self._typed(how, what)
-            except OstlerError:
-                pass  # the pane is gone: its end is told elsewhere
+        """Types what is next."""
+        how, what = await self._queue.get()
+        try:
+            await self._typed(how, what)
+        except OstlerError as error:
+            _log.debug("pane %s took no input: %s", self.id, error)  # mostly it is gone: its end is told elsewhere
+        except Exception:
+            self._untyped = True
+            raise
+        finally:
             self._waiting -= len(what)
 
     async def _typed(self, how: str, what: bytes | tuple[str, ...]) -> None:
@@ -238,8 +265,8 @@ class Pane:
 
     def resize(self, cols: int, rows: int) -> None:
         """Of its window, if it has that for itself."""
-        if (cols, rows) != self.size:
-            self._looking = asyncio.create_task(self._resize(cols, rows))
+        self._wanted = Size(cols, rows)
+        self._news.set()
 
     async def _resize(self, cols: int, rows: int) -> None:
         try:
@@ -247,8 +274,7 @@ class Pane:
             if panes == "1":
                 await self.client.command("resize-window", "-t", self.id, "-x", str(cols), "-y", str(rows))
         except OstlerError:
-            return  # it has just ended
-        await self.look()
+            pass  # it has just ended
 
     def signal(self, number: int) -> None:
         self.process.signal_tree(number)
@@ -298,10 +324,8 @@ class Pane:
         self.client.leave(self.id)
         self.client.forget(self._look)
         await self.process.let_go()
-        tasks = [self._typing, *([self._looking] if self._looking else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._typing.stop()
+        await self._looking.stop()
 
 
 async def _until_gone(pid: int, start: int) -> None:

@@ -77,7 +77,7 @@ class TmuxClient:
         except TimeoutError:
             await client.close()
             raise OstlerError("crashed", "tmux does not answer", f"Its socket is {place.socket}") from None
-        except OstlerError:
+        except (OstlerError, asyncio.CancelledError):
             await client.close()
             raise
         return client
@@ -89,9 +89,10 @@ class TmuxClient:
         """
         if not self.alive or self._process.stdin is None:
             raise _gone()
+        line = command_line(words)  # before an answer is waited for: one that cannot be asked has none
         answer: asyncio.Future[CommandReply] = asyncio.get_running_loop().create_future()
         self._asked.append((answer, then))
-        self._process.stdin.write(command_line(words))
+        self._process.stdin.write(line)
         try:
             async with asyncio.timeout(PATIENCE):
                 reply = await asyncio.shield(answer)
@@ -182,27 +183,36 @@ class TmuxClient:
 async def run_tmux(place: TmuxPlace, *words: str, given: bytes | None = None) -> str:
     """What one command prints, which may read `given`. Raises `not_found` for what tmux refuses."""
     process = await _spawn(place, words, stdin=DEVNULL if given is None else PIPE)
-    try:
-        async with asyncio.timeout(PATIENCE):
-            out, _ = await process.communicate(given)
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        raise OstlerError("crashed", f"tmux did not answer `{words[0]}` within {PATIENCE:g} s") from None
+    out = await _printed(process, words[0], given)
     if process.returncode:
         raise _refused(words, CommandReply(False, tuple(out.strip().splitlines()), asked=True))
     return out.decode("utf-8", "replace")
 
 
+async def _printed(process: Process, command: str, given: bytes | None = None) -> bytes:
+    """All that it prints. Raises `crashed` when that takes too long; then, and on cancel, it is killed."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            out, _ = await process.communicate(given)
+    except TimeoutError:
+        raise OstlerError("crashed", f"tmux did not answer `{command}` within {PATIENCE:g} s") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return out
+
+
 async def check_version(program: str) -> str:
-    """Its version. Raises `unsupported` for one that is too old, `missing` where it cannot be run."""
+    """Its version. Raises `unsupported` for one that is too old, `missing` or `crashed` where it cannot be run."""
     process = await _spawn_program((program, "-V"), "/", {}, DEVNULL)
-    out, _ = await process.communicate()
-    told = out.decode("utf-8", "replace").strip()
+    told = (await _printed(process, "-V")).decode("utf-8", "replace").strip()
+    if process.returncode:
+        raise OstlerError("missing", f"`{program} -V` failed: {told or f'exit code {process.returncode}'}", _INSTALL)
     known = version_of(told)
-    if process.returncode or (known is not None and known < NEEDED):
+    if known is not None and known < NEEDED:
         needed = ".".join(map(str, NEEDED))
-        message = f"{told or program} is too old: panes need tmux {needed} or newer"
+        message = f"{told} is too old: panes need tmux {needed} or newer"
         raise OstlerError("unsupported", message, f"Install tmux {needed}, or use --transport pty")
     return told.removeprefix("tmux ")
 
