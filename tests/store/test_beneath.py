@@ -1,6 +1,8 @@
 """Paths from outside that must stay inside a folder."""
 
+import errno
 import os
+import resource
 import stat
 import threading
 from collections.abc import Callable
@@ -106,6 +108,27 @@ def test_paths_that_cannot_be(root: Path, way: str, path: str, kind: str) -> Non
     assert kind_of(lambda: open_beneath(root, path)) == kind
 
 
+def test_a_machine_without_descriptors_is_nobodys_bad_request(root: Path, way: str) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    os.close(free := os.open(root, os.O_RDONLY))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free + 1, hard))  # enough for the folder, and not for what is in it
+    try:
+        kind = kind_of(lambda: open_beneath(root, "sub"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert kind == "too_many"
+
+
+def test_a_walk_that_a_rename_always_raced_with_is_not_called_outside(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raced(*_: object) -> int:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(beneath, "_open", raced)
+    assert kind_of(lambda: open_beneath(root, "sub")) == "too_many"
+
+
 def test_no_descriptor_is_leaked(root: Path, way: str) -> None:
     os.mkfifo(root / "fifo")
     before = len(os.listdir("/proc/self/fd"))
@@ -144,4 +167,4 @@ def test_a_symlink_that_flips_while_we_open_never_lets_us_out(root: Path, way: s
         stop.set()
         flipper.join()
     assert "inside" in seen
-    assert seen <= {"inside", "denied", "not_found", "bad_request"}
+    assert seen <= {"inside", "denied", "not_found", "bad_request", "too_many"}

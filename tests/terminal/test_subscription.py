@@ -1,6 +1,7 @@
 """What programs follow of a terminal: numbered, without loss, to the end."""
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from ostler.model import Exit
 from ostler.terminal.live import LiveTerminal
 from ostler.terminal.screen.protocol import Snapshot, Update
 from ostler.terminal.screen.screens import Screens
+from ostler.terminal.subscription import Subscription
 from ostler.terminal.viewer_protocol import Gone, ResizeTerminal
 from terminal.watching import ANN, LIMIT, Reader, Source, row
 
@@ -34,6 +36,15 @@ async def test_a_snapshot_then_updates_then_the_end(screens: Screens) -> None:
     assert reader.shown() == (await terminal.snapshot()).styled
     with pytest.raises(StopAsyncIteration):
         await anext(reader.subscription)
+
+
+async def test_what_cannot_be_followed_is_not_kept(own_screens: Screens) -> None:
+    await own_screens.close()
+    terminal = LiveTerminal(row(), own_screens)
+    for _ in range(3):
+        with pytest.raises(OstlerError, match="screens are closed"):
+            terminal.subscribe()
+    assert not [each for each in gc.get_objects() if isinstance(each, Subscription)]
 
 
 async def test_a_resize_is_an_update(screens: Screens) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, kind_of_os_error
 from ostler.store.files import typed
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -27,7 +27,8 @@ def open_beneath(root: str | Path, path: str, flags: int = os.O_RDONLY, mode: in
     """Opens a file (or folder) inside `root` and returns its descriptor; never leaves `root`, never blocks.
 
     Raises `denied` for what lies outside (by `..`, an absolute path, a symlink, a magic link) and for
-    FIFOs, devices and sockets; `not_found` for what is missing. The caller closes the descriptor.
+    FIFOs, devices and sockets; `not_found` for what is missing; `too_many` or `store` when the machine has no
+    descriptors or no room left. The caller closes the descriptor.
     """
     if "\0" in path or not path:
         raise OstlerError("bad_request", f"{path!r} is not a path")
@@ -114,6 +115,7 @@ def _refused(path: str) -> Iterator[None]:
     except FileNotFoundError:
         raise OstlerError("not_found", f"{path} does not exist") from None
     except OSError as error:
-        if error.errno in (errno.EXDEV, errno.ELOOP, errno.EAGAIN, errno.ENXIO, errno.EACCES, errno.EPERM):
+        if error.errno in (errno.EXDEV, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM):
             raise OstlerError("denied", f"{path} is outside the folder, or may not be opened") from error
-        raise OstlerError("bad_request", f"{path} cannot be opened: {error.strerror}") from error
+        kind = kind_of_os_error(error, "bad_request")
+        raise OstlerError(kind, f"{path} cannot be opened: {error.strerror}") from error

@@ -123,13 +123,14 @@ class Subscribers:
         self._pump: asyncio.Task[None] | None = None
 
     def add(self, buffer: int, snapshot_every: int | None) -> Subscription:
+        """Raises `bad_request`, and `too_many` when no more screens can be opened; then nothing is kept of it."""
         if buffer < 1 or (snapshot_every is not None and snapshot_every < 1):
             raise OstlerError("bad_request", "a subscription needs a buffer and a distance of at least 1")
-        subscription = Subscription(self, buffer, snapshot_every)
-        self._all.append(subscription)
         if self._updates is None and self.display.gone is None:
             self._updates = self.display.screen().changes()
             self._pump = asyncio.get_running_loop().create_task(self._hand_on(self._updates))
+        subscription = Subscription(self, buffer, snapshot_every)
+        self._all.append(subscription)
         return subscription
 
     def remove(self, subscription: Subscription) -> None:
