@@ -1,8 +1,12 @@
 """`ostler chat` as a person meets it: a real terminal, a real process that stays, asks, Ctrl-C."""
 
+import contextlib
 import json
 import os
+import signal
+import sqlite3
 import stat
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +15,7 @@ from typing import Any
 import pytest
 
 from cli.in_pty import InPty
+from waiting import wait_until
 
 ASK = '[[ask:{"tool": "shell", "input": {"command": "touch made"}, "options": ["allow_once", "allow_always", "reject_once"], "then": [{"run": "touch made"}]}]] [[say:so it is]]'  # noqa: E501
 QUESTION = "  [a]llow  [d]eny  al[w]ays  [v]iew ?"
@@ -331,6 +336,21 @@ def test_what_cannot_begin_is_told(shell: Any, args: tuple[str, ...], code: int,
     ran = shell("chat", *args)
     assert (ran.returncode, ran.stdout) == (code, "")
     assert complaint in ran.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_it_begins_ends_it_in_order(shell: Any, number: signal.Signals) -> None:
+    """Another ostler writes just then: the session cannot be opened yet."""
+    assert shell("run", "script", "hello").returncode == 0
+    path = shell.home / ".local/state/ostler/ostler.db"
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        chat = shell.start("chat", "script", stdin=subprocess.PIPE)
+        files = Path(f"/proc/{chat.pid}/fd")
+        wait_until(lambda: any(os.path.realpath(each) == str(path) for each in files.iterdir()))
+        chat.send_signal(number)
+    _, err = chat.communicate(timeout=60)
+    assert (chat.returncode, b"Traceback" in err) == (128 + number, False)
 
 
 def test_a_session_of_commands_is_no_conversation(shell: Any) -> None:

@@ -293,3 +293,18 @@ def test_a_detached_server_logs_what_it_is_asked_to(ups: Shell) -> None:
     ran = ups("--log-file", "own.log", "up", "--detach")
     assert str(ups.folder / "own.log") in ran.stdout
     assert ": serving " in (ups.folder / "own.log").read_text()
+
+
+@pytest.mark.parametrize("detach", [(), ("--detach",)])
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        (("--labels", "gpu"), "--labels, --as, --advertise and --ca need --join"),
+        (("--tls-cert", "cert.pem"), "--tls-cert and --tls-key need each other"),
+    ],
+)
+def test_flags_that_need_others_are_a_usage_error(
+    ups: Shell, detach: tuple[str, ...], flags: tuple[str, ...], complaint: str
+) -> None:
+    done = ups("up", *detach, *flags)
+    assert (done.returncode, done.stderr) == (2, f"ostler: {complaint}. See: ostler up --help\n")

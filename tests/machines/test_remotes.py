@@ -21,6 +21,7 @@ from ostler.machines.remotes import plain_remote, remote_of, top_of
         ("/srv/name.git", ""),
         ("../name", ""),
         ("https://host/", ""),
+        ("https://[bad/x.git", ""),
         ("", ""),
     ],
 )
@@ -31,6 +32,11 @@ def test_plain_remote(url: str, plain: str) -> None:
 def git(*args: str, cwd: Path) -> None:
     identity = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main")
     subprocess.run(["git", *identity, *args], cwd=cwd, check=True, capture_output=True)
+
+
+def test_a_worktree_whose_file_holds_no_path_has_no_remote(tmp_path: Path) -> None:
+    (tmp_path / ".git").write_bytes(b"gitdir: \0")
+    assert remote_of(str(tmp_path)) == ""
 
 
 def test_remote_of_a_folder_below_a_clone_and_of_a_worktree(tmp_path: Path) -> None:

@@ -73,24 +73,28 @@ def chat(agent: str | None, verbose: bool, **options: Any) -> int:
 
 
 async def _chat(settings: "Settings", agent: str | None, verbose: bool, options: dict[str, Any]) -> int:
+    with _ended_by_signals() as ended_by:
+        try:
+            return await _talk(settings, agent, verbose, options)
+        except asyncio.CancelledError:  # wherever it was: the session may not even be open yet
+            if not ended_by:
+                raise
+            return 128 + ended_by[0]
+
+
+async def _talk(settings: "Settings", agent: str | None, verbose: bool, options: dict[str, Any]) -> int:
     from ostler.cli.live import print_lines
     from ostler.cli.trusting import ask_for_trust
     from ostler.render.lines import continue_line
 
-    with _ended_by_signals() as ended_by:
-        talk = await Chat.open(settings, agent, verbose, options)
-        try:
-            ask_for_trust(talk.session.setup, talk.session.row.agent, talk.session.row.folder)
-            code = await talk.converse()
-        except asyncio.CancelledError:
-            if not ended_by:
-                raise
-            code = 128 + ended_by[0]
-        finally:
-            await talk.close()
-    if sys.stdin.isatty() and talk.session.last is not None:
-        print_lines([continue_line(talk.session.row.name or talk.session.id, talking=True)])
-    return code
+    talk = await Chat.open(settings, agent, verbose, options)
+    try:
+        ask_for_trust(talk.session.setup, talk.session.row.agent, talk.session.row.folder)
+        return await talk.converse()
+    finally:
+        await talk.close()
+        if sys.stdin.isatty() and talk.session.last is not None:
+            print_lines([continue_line(talk.session.row.name or talk.session.id, talking=True)])
 
 
 @contextlib.contextmanager

@@ -50,6 +50,7 @@ def up(**options: Any) -> None:
       ostler up --host 0.0.0.0 --expose --tls-cert cert.pem --tls-key key.pem
       ostler up --join postgres://ostler@db/ostler --labels gpu
     """
+    _check_flags(options)
     from ostler.cli.turns import settings_for
 
     settings = settings_for(None)
@@ -59,6 +60,14 @@ def up(**options: Any) -> None:
         _serve_detached(options, settings)
     else:
         _serve(options, settings, lambda serves: _print_started(serves, options, settings.home))
+
+
+def _check_flags(options: dict[str, Any]) -> None:
+    """Here, and not in the process of `--detach`: its words would be read in a log."""
+    if bool(options["tls_cert"]) != bool(options["tls_key"]):
+        raise click.UsageError("--tls-cert and --tls-key need each other")
+    if not options["join"] and any(options[each] for each in ("labels", "machine", "advertise", "ca")):
+        raise click.UsageError("--labels, --as, --advertise and --ca need --join")
 
 
 def _serve(options: dict[str, Any], settings: "Settings", ready: "Callable[[Serves], None]") -> None:
@@ -92,12 +101,9 @@ def _serve(options: dict[str, Any], settings: "Settings", ready: "Callable[[Serv
 def _tls_files(options: dict[str, Any]) -> "TlsFiles | None":
     from ostler.server.tls import TlsFiles
 
-    certificate, key = options["tls_cert"], options["tls_key"]
-    if bool(certificate) != bool(key):
-        raise click.UsageError("--tls-cert and --tls-key need each other")
-    if not certificate:
+    if not options["tls_cert"]:
         return None
-    return TlsFiles(certificate=os.path.abspath(certificate), key=os.path.abspath(key))
+    return TlsFiles(certificate=os.path.abspath(options["tls_cert"]), key=os.path.abspath(options["tls_key"]))
 
 
 def _join_options(options: dict[str, Any]) -> "JoinOptions | None":
@@ -106,8 +112,6 @@ def _join_options(options: dict[str, Any]) -> "JoinOptions | None":
     from ostler.machines.membership import JoinOptions
 
     if not options["join"]:
-        if options["labels"] or options["machine"] or options["advertise"] or options["ca"]:
-            raise click.UsageError("--labels, --as, --advertise and --ca need --join")
         return None
     labels = tuple(dict.fromkeys(label.strip() for label in options["labels"].split(",") if label.strip()))
     return JoinOptions(

@@ -10,10 +10,13 @@ _SCP = re.compile(r"(?:[^@/]+@)?([^:/]+):(?!//)(.+)")  # git@host:owner/name.git
 
 
 def plain_remote(url: str) -> str:
-    """`github.com/owner/name` of any way to write it; "" for a path of this machine."""
+    """`github.com/owner/name` of any way to write it; "" for a path of this machine, and for what is no URL."""
     url = url.strip()
     if "://" in url:
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError:  # `https://[bad/x.git`: git itself says so when it is used
+            return ""
         host, path = (parts.hostname or "").lower(), parts.path
         if parts.scheme == "file":
             return ""
@@ -60,5 +63,5 @@ def _of_worktree(git: Path) -> Path | None:
         folder = (git.parent / where).resolve()
         common = folder / "commondir"
         return (folder / common.read_text().strip() if common.exists() else folder) / "config"
-    except OSError:
+    except (OSError, ValueError):
         return None  # not one that can be read
