@@ -131,10 +131,11 @@ def test_a_walk_that_a_rename_always_raced_with_is_not_called_outside(
 
 def test_no_descriptor_is_leaked(root: Path, way: str) -> None:
     os.mkfifo(root / "fifo")
-    before = len(os.listdir("/proc/self/fd"))
+    before = set(os.listdir("/proc/self/fd"))
     for path in ("fifo", "../secret.txt", "none", "sub/in.txt/x") * 20:
         kind_of(lambda path=path: open_beneath(root, path))
-    assert len(os.listdir("/proc/self/fd")) == before
+    # Not the same: what an earlier test has dropped may be closed meanwhile.
+    assert set(os.listdir("/proc/self/fd")) <= before
 
 
 def test_a_symlink_that_flips_while_we_open_never_lets_us_out(root: Path, way: str) -> None:

@@ -26,10 +26,12 @@ def heard(*signals: Said) -> Evidence:
         ([("OSC 7501", "ready", 1.0)], None),
         ([("screen", "busy", 1.0)], None),  # a hint, never proof
         ([("OSC 7501", "busy", 1.0)], "OSC 7501: busy"),
-        ([("OSC 7501", "busy", 1.0), ("OSC 7501", "ready", 2.0)], "OSC 7501: ready"),
+        ([("OSC 7501", "busy", 1.0), ("OSC 7501", "ready", 2.0)], "OSC 7501: busy"),
         ([("title", "busy", 1.0)], "title: busy"),
         ([("transcript", "submitted", 1.0)], "transcript: submitted"),
         ([("hook", "submitted", 1.0)], "hook: submitted"),
+        ([("hook", "submitted", 1.0), ("hook", "busy", 1.0)], "hook: submitted"),  # both before anybody looked
+        ([("OSC 7501", "asking", 1.0), ("OSC 7501", "ready", 1.0)], "OSC 7501: asking"),
     ],
 )
 def test_a_prompt_is_taken_up(signals: list[Said], by: str | None) -> None:

@@ -44,6 +44,7 @@ class Evidence:
         self.sent_at: float | None = None
         self._last: dict[Source, Signal] = {}
         self._were_busy: set[Source] = set()
+        self._acknowledged: Signal | None = None
 
     def add(self, source: Source, says: Says, at: float) -> Signal | None:
         """Takes a signal; None where that source said the same before."""
@@ -53,6 +54,7 @@ class Evidence:
         self._last[source] = signal = Signal(source, says, at)
         if says == "busy":
             self._were_busy.add(source)
+        self._acknowledged = self._acknowledged or self._acknowledging()
         return signal
 
     def sent(self, at: float) -> None:
@@ -60,10 +62,14 @@ class Evidence:
         self.sent_at = at
         self._last.clear()
         self._were_busy.clear()
+        self._acknowledged = None
 
     @property
     def acknowledged(self) -> Signal | None:
-        """What says that the program took the prompt up: its own word, by whatever channel, never its looks."""
+        """What said first that the program took the prompt up: its own word, by whatever channel, never its looks."""
+        return self._acknowledged
+
+    def _acknowledging(self) -> Signal | None:
         if self.sent_at is None:
             return None
         for source, said in self._last.items():
