@@ -193,7 +193,8 @@ def test_another_agent_than_ours_is_no_promise_of_access() -> None:
 
 @pytest.mark.parametrize("agent", ["ostler-t-1", "compaction"])
 def test_our_agent_and_those_opencode_calls_itself_are_fine(agent: str) -> None:
-    _, verdict = replay_lines("opencode", lines(step("stop")), STREAM.format(agent), access="read")
+    said = {"type": "text", "sessionID": "ses_1", "part": {"id": "p", "text": "Here.", "time": {"end": 1}}}
+    _, verdict = replay_lines("opencode", lines(said, step("stop")), STREAM.format(agent), access="read")
     assert verdict.outcome == "done"
 
 

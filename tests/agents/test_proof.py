@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
+from agents.codex_played import Played
 from agents.replayed import lines, replay_lines, turn_of
+from ostler.agents.acp.reader import AcpReader
 from ostler.agents.reader import Reader
 from ostler.agents.values import Record
-from ostler.model import AnyEvent, Exit, Text, ToolEnded, ToolStarted, Usage
+from ostler.model import AnyEvent, Denial, Exit, Text, ToolEnded, ToolStarted, Usage
 
 ID = "460d213a-31cc-4c9b-b78a-7cda0a5797e8"
 
@@ -88,7 +90,12 @@ ASKED, SOME = Usage(input_tokens=9, output_tokens=0), Usage(input_tokens=9, outp
         ({"text": "hay", "usage": ASKED}, "unproven"),
         ({"text": "", "usage": ASKED}, "unproven"),
         ({"text": "", "usage": ZERO}, "unproven"),
-        ({"text": "", "usage": NONE}, "done"),
+        ({"text": "", "usage": NONE}, "unproven"),  # nothing came of it at all
+        ({"text": " \n", "usage": NONE}, "unproven"),
+        ({"text": "", "usage": NONE, "tool": True}, "done"),
+        ({"text": "", "usage": NONE, "command": True}, "done"),
+        ({"text": "", "usage": SOME}, "done"),
+        ({"text": "", "usage": SOME, "cumulative": True, "resume": True}, "unproven"),  # whose tokens these are?
         ({"text": "", "usage": ZERO, "tool": True}, "done"),
         ({"text": ERROR, "usage": NONE}, "limited"),
         ({"text": f"[{ERROR}]", "usage": ZERO}, "limited"),
@@ -107,3 +114,32 @@ ASKED, SOME = Usage(input_tokens=9, output_tokens=0), Usage(input_tokens=9, outp
 )
 def test_what_is_proof(record: dict[str, Any], wanted: str) -> None:
     assert judged(**record) == wanted
+
+
+SILENT = "{} says it is done, but its model said nothing"
+
+
+def test_a_silent_success_of_one_shot_agents_is_not_proven() -> None:
+    result = {"type": "result", "sessionId": ID, "exitCode": 0}
+    said = {"type": "result", "subtype": "success", "session_id": ID, "is_error": False, "result": ""}
+    records = {"copilot": [result], "cursor": [said], "codex": [{"type": "turn.completed"}]}
+    for agent, told in records.items():
+        _, verdict = replay_lines(agent, lines(*told))
+        assert verdict.error is not None and verdict.outcome == "unproven", (agent, verdict)
+        assert (verdict.error.kind, verdict.error.message) == ("unproven", SILENT.format(agent))
+
+
+def test_a_silent_success_in_a_dialog_is_not_proven() -> None:
+    thought = {"sessionUpdate": "agent_thought_chunk", "content": {"type": "text", "text": "hm"}}
+    reader = AcpReader(turn_of("copilot"))
+    reader.read(thought)
+    reader.stopped({"stopReason": "end_turn"})
+    assert reader.end(None, "").outcome == "unproven"
+    assert Played().begun().ended().verdicts[0].outcome == "unproven"
+
+
+def test_a_refusal_or_a_tool_that_is_told_late_shows_that_a_model_was_there() -> None:
+    reader = Plain(turn_of("script"))
+    reader.read({"text": ""})
+    reader.denied.append(Denial(tool="Bash"))
+    assert reader.end(Exit(code=0), "").outcome == "done"

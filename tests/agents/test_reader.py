@@ -40,6 +40,7 @@ class OneWord(Reader):
 
     def read(self, record: dict[str, Any]) -> list[Any]:
         if record.get("ok") is True:
+            self.text = "Here."
             self.succeed("it said so")
         elif record.get("ok") is False:
             self.fail("it said so", "limited", record.get("why", ""))

@@ -212,7 +212,7 @@ class TestReader:
         assert (verdict.outcome, verdict.agent_session, verdict.denied) == ("unproven", None, ())
 
 
-OK = {"type": "result", "ok": True}
+OK = {"type": "result", "ok": True, "text": "Here."}
 
 
 class TestVerdicts:

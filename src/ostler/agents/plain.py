@@ -50,6 +50,8 @@ class TextReader(Reader):
 class PlainReader(TextReader):
     """Judges a turn by the exit code, or by a line that matches the turn's or else the agent's `done_pattern`."""
 
+    silence_counts = True  # the user says what proves success
+
     def __init__(self, turn: Turn, done_pattern: str = "") -> None:
         super().__init__(turn)
         pattern = turn.done_pattern or done_pattern

@@ -34,6 +34,7 @@ class Reader:
     """
 
     joins_lines = False  # text of several lines that come at once is one event
+    silence_counts = False  # a success without an answer is one, also where no tokens are told
 
     def __init__(self, turn: Turn) -> None:
         self.turn = turn
@@ -140,7 +141,7 @@ class Reader:
         if made == 0 and not (self.turn.done_pattern and self.is_done(self.turn.done_pattern)):
             if (kind := kind_of(None, self.text)) in ("limited", "overloaded") and is_brief(self.text):
                 return Problem(kind=kind, message=self.text.strip(), hint=self.hint(kind))
-            message = f"{self.turn.agent} says it is done, but its model said nothing"
+            message = SAID_NOTHING.format(self.turn.agent)
             hint = "If your model server does not count tokens, set done_pattern in a profile: then the answer is proof"
             return Problem(kind="unproven", message=message, hint=hint if self.text and not given else "")
         return None
@@ -168,7 +169,19 @@ class Reader:
         if turn.done_pattern and not self.is_done(turn.done_pattern):
             message = f"{turn.agent} finished, but no line of its answer matches {turn.done_pattern!r}"
             return Problem(kind="unproven", message=message, hint="Check its answer, or change done_pattern")
+        if self._is_silent():
+            hint = "Is it logged in? Try `ostler doctor`"
+            return Problem(kind="unproven", message=SAID_NOTHING.format(turn.agent), hint=hint)
         return None
+
+    def _is_silent(self) -> bool:
+        """No tokens are told, and there is nothing else that a model can have done. Looked at last: some of it is told
+        after the agent's word of success.
+        """
+        if self.silence_counts or self.turn.command or self.acted or self.denied:
+            return False
+        _, made = self.spent or self._own_tokens()
+        return made is None and not self.text.strip() and self.structured is None
 
     def is_done(self, pattern: str) -> bool:
         """Whether a line of the answer says that the work is done."""
@@ -204,6 +217,7 @@ class Reader:
         )
 
 
+SAID_NOTHING = "{} says it is done, but its model said nothing"
 OUTCOMES: dict[ErrorKind, str] = {
     "crashed": "crashed",
     "unproven": "unproven",

@@ -158,7 +158,9 @@ async def test_a_turn_is_interrupted(stable: Stable, transport: TransportName) -
 
 @pytest.mark.parametrize("mid_turn", ["wait", "interrupt"])
 async def test_a_queued_turn_goes_to_the_new_transport(stable: Stable, mid_turn: MidTurn) -> None:
-    stable.script.plays({"match": "one", "steps": [{"wait_for": str(stable.folder / "go")}]}, [{"say": "Here."}])
+    stable.script.plays(
+        {"match": "one", "steps": [{"wait_for": str(stable.folder / "go")}, {"say": "Done."}]}, [{"say": "Here."}]
+    )
     async with stable.ostler() as o:
         session = await o.session("script", folder=str(stable.folder))
         first = await begun(o, session, "one")
@@ -236,7 +238,9 @@ async def test_an_interrupt_moves_it_all_the_same(stable: Stable) -> None:
 
 
 async def test_who_took_the_keyboard_while_the_turn_ran_keeps_the_screen(stable: Stable) -> None:
-    stable.script.plays({"match": "work", "steps": [{"wait_for": str(stable.folder / "go")}]}, [{"say": "Here."}])
+    stable.script.plays(
+        {"match": "work", "steps": [{"wait_for": str(stable.folder / "go")}, {"say": "Done."}]}, [{"say": "Here."}]
+    )
     async with stable.ostler() as o:
         session = await o.session("script", folder=str(stable.folder), transport="pty")
         turn = await begun(o, session, "work")

@@ -257,6 +257,7 @@ class _Heard:
         self._over: dict[str, Any] | None = None  # what the agent said when its turn was over
         self._over_by = ""
         self._session = ""
+        self._used_tool = False
         self._task = asyncio.create_task(self._listen()) if hooks is not None else None
 
     async def _listen(self) -> None:
@@ -264,6 +265,7 @@ class _Heard:
         async for fired in self._hooks.events():
             if fired.starts:
                 self._session = str(fired.payload.get("session_id") or "")
+            self._used_tool = self._used_tool or fired.uses_tool
             if fired.ends:
                 self._over, self._over_by = fired.payload, fired.name
             if fired.leaves:
@@ -286,6 +288,7 @@ class _Heard:
         """Tells the reader what is known; the answer as an event."""
         reader, face = attempt.reader, attempt.agent.hooks
         reader.agent_session = self._session or None
+        reader.acted = reader.acted or self._used_tool
         last = face.leaves if face else "the last hook"
         came = f"{last} came" if self._left.is_set() else f"no {last} within {GRACE:g} s"
         reader.evidence.append(f"the process exited, {came}")

@@ -183,6 +183,7 @@ class TuiTurn:
             says = self._hooked.says(fired)
             if says is not None and self.evidence.sent_at is not None:
                 self.watch.add_signal("hook", says)
+                self.reader.acted = self.reader.acted or fired.uses_tool
 
     async def _take_signals(self) -> None:
         """In the order that no end is believed too early: what the program says it does, then what its file says,
