@@ -99,8 +99,11 @@ def test_gemini_reads_settings_before_it_trusts_a_folder(access: Access) -> None
     refused("gemini", ".gemini/settings.json", ".env", access=access)  # which it reads after that
     dialog = launched("gemini", ".env", access=access, transport="dialog")
     assert ("--skip-trust" in dialog.argv, dialog.env["GEMINI_CLI_TRUST_WORKSPACE"]) == (False, "false")
+    names = ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
+    assert {name: dialog.default_env[name] for name in names} == dict.fromkeys(names, "")  # else it takes the folder's
     for transport in ("pipe", "dialog"):
         trusted = launched("gemini", ".env", trusted=True, access=access, transport=transport)
+        assert not {*names} & {*trusted.default_env}
         assert trusted.env["GEMINI_CLI_TRUST_WORKSPACE"] == "true"
 
 

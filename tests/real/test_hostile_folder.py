@@ -7,6 +7,7 @@ that it names for the model, for telemetry or as a proxy. What the repository *t
 import contextlib
 import json
 import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,13 @@ def without_env(yard: Yard) -> None:
             (folder / name).unlink()
 
 
+def without_proxies(yard: Yard) -> None:
+    """Takes them out of the `.env` files: no request would get through to the address that they name."""
+    for path in (each for folder in (yard.folder, yard.folder.parent) for each in folder.glob("**/.env")):
+        kept = [line for line in path.read_text().splitlines() if "PROXY" not in line.upper()]
+        path.write_text("\n".join(kept))
+
+
 def without_plugins(yard: Yard) -> None:
     """Before its first plugin opencode installs packages, and waits long for a network that is not there."""
     for folder in (yard.folder, yard.folder.parent):
@@ -148,6 +156,50 @@ async def test_nothing_counts_that_is_not_trusted(yard: Yard, transport: str, ac
         assert hostile.fired() == []
         assert listener.requests == []
         assert config_of(yard) == before  # codex notes there which folders it trusts
+
+
+ADDRESSES = ("GOOGLE_GEMINI_BASE_URL", "OPENAI_BASE_URL")
+WITH_ENV_FILES = [("gemini", "dialog"), ("gemini-acp", "dialog"), *((a, t) for a, t, _ in CASES if a == "qwen")]
+
+
+@pytest.fixture
+def no_address(yard: Yard) -> None:
+    """The user has a key and no address: where one is set, `.env` files would not set another one anyway."""
+    if [name for _, name in socket.if_nameindex()] != ["lo"]:
+        pytest.skip("needs root: the key must not leave this machine")
+    for name in ADDRESSES:
+        yard.env.pop(name, None)
+
+
+@pytest.mark.parametrize(("agent", "transport"), list(dict.fromkeys(WITH_ENV_FILES)))
+@pytest.mark.core
+async def test_a_key_goes_to_no_address_of_the_folder(yard: Yard, no_address: None, transport: str) -> None:
+    with opened(yard) as (hostile, listener):
+        envelope, _ = await turn(yard, transport, "read")
+        assert not envelope.ok  # its own provider cannot be reached from here
+        assert (hostile.fired(), listener.requests) == ([], [])
+
+
+@pytest.mark.parametrize("agent", ["gemini", "qwen"])
+@pytest.mark.core
+async def test_a_key_goes_to_an_address_of_a_trusted_folder(yard: Yard, no_address: None) -> None:
+    with opened(yard) as (_, listener):
+        without_proxies(yard)
+        yard.trust()
+        await turn(yard, "dialog", "read")
+        assert [request for request in listener.requests if request.credentials]
+
+
+@pytest.mark.parametrize("agent", ["gemini", "gemini-acp"])
+@pytest.mark.core
+async def test_gemini_takes_no_key_of_the_folder(yard: Yard) -> None:
+    del yard.env["GEMINI_API_KEY"]
+    with opened(yard) as (hostile, _):
+        (yard.folder / ".env").write_text("GEMINI_API_KEY=of-the-folder\n")
+        with contextlib.suppress(OstlerError):  # it may say so before the turn begins
+            envelope, _ = await turn(yard, "dialog", "read")
+            assert not envelope.ok, envelope
+        assert (hostile.fired(), yard.model.requests) == ([], [])
 
 
 @pytest.mark.parametrize(("agent", "transport"), [("qwen", "pipe"), ("qwen", "dialog"), ("qwen-acp", "dialog")])

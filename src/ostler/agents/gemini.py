@@ -20,6 +20,7 @@ from ostler.model import Attachment, Host, Launch, Turn
 PROMPT_LIMIT = 8_388_608  # bytes; gemini cuts what is longer
 MODES: dict[Access, str] = {"read": "default", "write": "auto_edit", "full": "yolo"}
 TRUST = "GEMINI_CLI_TRUST_WORKSPACE"
+FROM_ENV_FILES = ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
 
 SYSTEM_DEFAULTS = "/etc/gemini-cli/system-defaults.json"
 SYSTEM_SETTINGS = "/etc/gemini-cli/settings.json"
@@ -67,7 +68,7 @@ def launch(turn: Turn, host: Host) -> Launch:
         argv=(host.executable, "--output-format=stream-json", *flags),
         stdin=prompt,
         env={**env, "GEMINI_CLI_NO_RELAUNCH": "true"},  # its launcher ignores signals and cuts long lines
-        default_env=_keep_conversations(host, files),
+        default_env=_keep_conversations(host, files) | _nothing_of_env_files(turn, host),
         files=files,
         notices=notices,
     )
@@ -95,6 +96,13 @@ def _trust(turn: Turn, host: Host) -> tuple[list[str], dict[str, str]]:
     if any(path.endswith("/.env") for path in host.project_config):
         refuse_untrusted(turn, host)
     return ["--skip-trust"], {TRUST: "false"}
+
+
+def _nothing_of_env_files(turn: Turn, host: Host) -> dict[str, str]:
+    """Of a folder that is not trusted gemini still takes these, where the user has none: an empty one counts as set."""
+    if not host.untrusted or turn.transport != "dialog":
+        return {}
+    return dict.fromkeys(FROM_ENV_FILES, "")
 
 
 def _keep_conversations(host: Host, files: dict[str, bytes]) -> dict[str, str]:
@@ -230,7 +238,8 @@ AGENT = Agent(
     ),
     project_config_above=(".env", ".gemini/.env"),
     left_out="`GEMINI_CLI_TRUST_WORKSPACE=false`; in a turn with a process of its own"
-    " also `--skip-trust`, and `denied` where there are `.env` files",
+    " also `--skip-trust`, and `denied` where there are `.env` files; in a dialog the keys that it would take of them"
+    " are set to nothing, unless you have set them",
     instructions=(("GEMINI.md",),),
     passes_over=lambda turn, host: host.untrusted and turn.transport == "dialog",
     prompt_limit=PROMPT_LIMIT,
