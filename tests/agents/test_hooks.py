@@ -14,6 +14,7 @@ import pytest
 
 from ostler.agents import AGENTS
 from ostler.agents.hooks import (
+    BODY_LIMIT,
     MARK,
     HookFace,
     allowed,
@@ -71,6 +72,7 @@ def test_answers_and_asks() -> None:
     assert asked.files == (FileChange(path="/yard/a"),)
     assert "+b" in asked.diff and [option.kind for option in asked.options] == ["allow_once", "reject_once"]
     assert session_of(payload) == "x" and session_of({"session_id": 1}) == ""
+    assert [option.name for option in asked.options] == ["Allow", "Deny"]  # as in every other ask
     assert asked_by({}, "hook-2", "/yard").tool == ""
 
 
@@ -108,6 +110,7 @@ def test_settings_of_the_system_are_not_displaced(name: str, place: str) -> None
 
 class Server(http.server.ThreadingHTTPServer):
     status, body, delay = 200, b'{"said": 1}', None
+    broken: bytes | None = None  # instead of a reply
     heard: list[tuple[str, str, bytes]]
 
 
@@ -118,6 +121,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.server.heard.append((self.path, self.headers["authorization"], body))
         if self.server.delay is not None:
             self.server.delay.wait(60)
+            return
+        if self.server.broken is not None:
+            self.wfile.write(self.server.broken)
             return
         self.send_response(self.server.status)
         self.end_headers()
@@ -156,7 +162,43 @@ def test_the_program_tells_and_says_what_it_is_told(server: Server, tmp_path: Pa
     wait_until(lambda: len(server.heard) == 2)
     assert server.heard[1][2] == b'{"type": "agent-turn-complete"}'
     server.status, server.body = 429, b"slow down"
-    assert run(tmp_path, known, "PreToolUse").stdout == b""
+    assert run(tmp_path, known, "PostToolUse").stdout == b""
+    assert run(tmp_path, callback(server.server_address[1], patience=60.0), "PreToolUse").stdout == b""
+
+
+def decision(said: "subprocess.CompletedProcess[bytes]") -> Any:
+    return said.stdout and json.loads(said.stdout)["hookSpecificOutput"]["permissionDecision"]
+
+
+@pytest.mark.parametrize("mode", ["decides", "asks"])
+def test_a_call_that_is_to_be_decided_is_denied_where_its_hook_is_refused(
+    mode: str, server: Server, tmp_path: Path
+) -> None:
+    """Nobody was asked about it, and no rule has seen it."""
+    known = callback(server.server_address[1], patience=60.0, **{mode: True})
+    server.body = b""
+    for server.status in (400, 413, 429, 503):
+        assert decision(run(tmp_path, known, "PreToolUse")) == "deny"
+        assert run(tmp_path, known, "PostToolUse").stdout == b""
+    for server.status in (204, 401):  # its own rules decide; its turn is over
+        assert run(tmp_path, known, "PreToolUse").stdout == b""
+    heard = len(server.heard)
+    assert decision(run(tmp_path, known, "PreToolUse", stdin=b" " * (BODY_LIMIT + 1))) == "deny"
+    assert len(server.heard) == heard
+
+
+def test_a_slip_of_the_program_lets_no_call_through_that_is_to_be_decided(server: Server, tmp_path: Path) -> None:
+    server.broken = b"nonsense\r\n\r\n"
+    for event, said in (("PreToolUse", "deny"), ("PostToolUse", b"")):
+        assert decision(run(tmp_path, callback(server.server_address[1], decides=True, patience=60.0), event)) == said
+    server.broken = b""
+    script, heard = tmp_path / "hook.py", len(server.heard)
+    script.write_bytes(program(callback(server.server_address[1], asks=True, patience=60.0), FACE))
+    argv = [sys.executable, "-IS", str(script), "PreToolUse"]
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as waiting:
+        wait_until(lambda: len(server.heard) > heard)
+        script.unlink()  # which it reads again while it waits
+        assert b'"deny"' in waiting.communicate()[0] and waiting.returncode == 0
 
 
 def test_the_program_does_not_wait_for_what_decides_nothing(server: Server, tmp_path: Path) -> None:

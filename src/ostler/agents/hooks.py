@@ -21,10 +21,11 @@ SCRIPT = "hook.py"
 QUICK = 0.05  # seconds that a hook waits for a word that decides nothing
 MARKS = 2.0  # and for one that begins or ends something: what is late would be no evidence
 ANSWER = "last_assistant_message"  # the agent's answer, in the hook by which it says that it is done
+BODY_LIMIT = 1 << 20  # bytes of one hook: of a larger one nothing is taken
 MARK = "a hook of ostler"  # by which records of an agent about its hooks tell ours from the user's
 OPTIONS = (
     AskOption(id="allow", name="Allow", kind="allow_once"),
-    AskOption(id="reject", name="Reject", kind="reject_once"),
+    AskOption(id="reject", name="Deny", kind="reject_once"),
 )
 LEAVING = 3  # seconds for the last hook: codex takes no more, and does not know it again if it says more
 LONGEST = 86_400  # seconds: a hook that somebody thinks about; the turn's own limits end it
@@ -137,8 +138,10 @@ def command_line(argv: Iterable[str], event: str, marked: bool = False) -> str:
 def program(callback: Callback, face: HookFace) -> bytes:
     """The program: imports next to nothing, and says nothing where ostler is gone or slow.
 
-    Where a person is to be asked it waits for the next ostler instead, and says no in the end.
+    Where a person is to be asked it waits for the next ostler instead, and says no in the end. A call that rules or a
+    person decide about is denied where ostler refuses its hook (too large, too many, a full disk).
     """
+    decides = callback.decides or callback.asks
     parts = urlsplit(callback.url)
     known = {
         "host": parts.hostname or "",
@@ -147,7 +150,10 @@ def program(callback: Callback, face: HookFace) -> bytes:
         "token": callback.token,
         "listener": [f"/proc/{callback.listener[0]}/stat", str(callback.listener[1])] if callback.listener else [],
         "asks": face.before_tool if callback.asks else "",
-        "denial": msgspec.json.encode(face.denies("nobody has answered")).decode() if callback.asks else "",
+        "denial": _denial(face, "nobody has answered") if callback.asks else "",
+        "decides": face.before_tool if decides else "",
+        "refusal": _denial(face, "ostler could not check this call") if decides else "",
+        "limit": BODY_LIMIT,
         "quick": QUICK,
         "patience": {
             **dict.fromkeys((face.start, face.submits, *face.ends, face.leaves), MARKS),
@@ -155,6 +161,10 @@ def program(callback: Callback, face: HookFace) -> bytes:
         },
     }
     return _PROGRAM.replace(b"@KNOWN@", msgspec.json.encode(known))  # which is Python, too, without true and null
+
+
+def _denial(face: HookFace, reason: str) -> str:
+    return msgspec.json.encode(face.denies(reason)).decode()
 
 
 # Modules written in C alone, and no `site`: about 20 ms. What an agent runs as a hook delays its turn.
@@ -189,6 +199,8 @@ def main(event, given=None):
 def told(known, event, body, patience):
     import _socket
 
+    if len(body) > known["limit"]:  # the reply to it might be lost, while the rest is on its way
+        return refused(known, event)
     if known["listener"] and not listens(*known["listener"]):
         raise OSError
     head = "POST %s?event=%s HTTP/1.1\\r\\nHost: %s:%d\\r\\nAuthorization: Bearer %s\\r\\n" % (
@@ -205,7 +217,14 @@ def told(known, event, body, patience):
     status, _, said = answer.partition(b"\\r\\n\\r\\n")
     if not status:
         raise OSError
-    return said if status.split(b" ")[1] == b"200" else b""
+    status = status.split(b" ")[1]
+    if status in (b"204", b"401"):  # nothing is said of it; or its turn is over, and the access alone holds
+        return b""
+    return said if status == b"200" else refused(known, event)
+
+
+def refused(known, event):
+    return known["refusal"].encode() if event == known["decides"] else b""
 
 
 def listens(stat, start):
@@ -228,9 +247,11 @@ def by_now():
 
 try:
     main(*sys.argv[1:])
-except BaseException:
-    pass
-import posix
+except BaseException:  # no slip lets a call through that is to be decided
+    sys.stdout.buffer.write(refused(KNOWN, *sys.argv[1:2]))
+    sys.stdout.buffer.flush()
+finally:
+    import posix
 
-posix._exit(0)
+    posix._exit(0)
 """

@@ -10,8 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
+from ostler.agents.hooks import BODY_LIMIT
 from ostler.errors import OstlerError
-from ostler.model import Answered, AnyEvent, Ended, Hook, Limits, Notice, ToolEnded
+from ostler.model import Answered, AnyEvent, Asked, Ended, Hook, Limits, Notice, ToolEnded
 from ostler.process import tree
 from ostler.testing.clock import Clock
 from ostler.work import LiveSession, Ostler
@@ -122,6 +123,11 @@ class Called:
         known = {"Authorization": f"Bearer {self.token if token is None else token}", **headers}
         return (await self.client.post(self.url, content=sent, headers=known)).status_code
 
+    async def answer_to(self, body: Any) -> Any:
+        headers = {"Authorization": f"Bearer {self.token}"}
+        reply = await self.client.post(self.url, json=body, headers=headers, timeout=60)
+        return reply.json() if reply.status_code == 200 else {}
+
     def events(self) -> list[AnyEvent]:
         return self.ostler.events(self.session.id)
 
@@ -146,7 +152,7 @@ async def test_forged_doubled_and_broken_hooks(stable: Stable) -> None:
         assert await called.post(told, Origin="https://evil.example") == 400
         assert (await called.client.get(called.url)).status_code == 400
         assert [await called.post(body) for body in (b"", b"[1]", b'{"a":', b'{"x": 1}')] == [400] * 4
-        assert await called.post(b" " * (intake.BODY_LIMIT + 1)) == 413
+        assert await called.post(b" " * (BODY_LIMIT + 1)) == 413
         assert len(called.events()) == before
         assert [await called.post(told) for _ in range(3)] == [204] * 3
         (hook,) = called.hooks("Notification")
@@ -263,6 +269,29 @@ async def test_a_person_decides_about_a_tool_call(option: str, stable: Stable) -
         assert (stable.folder / "made").exists() == (option == "allow")
         (answered,) = [event for event in events if isinstance(event, Answered)]
         assert (answered.by, answered.message) == ("Ada", "" if option == "allow" else "not now")
+        assert session.last and session.last.ok
+
+
+async def test_a_call_that_is_told_again_gets_the_same_answer(stable: Stable) -> None:
+    """Its hook was sent twice: one ask, and nobody gets by it."""
+    told = {"hook_event_name": "PreToolUse", "tool_name": "shell", "tool_input": {"command": "rm hay"}}
+    async with stable.ostler() as o:
+        session = await o.session("script", folder=str(stable.folder), access="full")
+        prompt = f"{KEEP} [[run:echo straw]] [[say:done]]"
+        running = asyncio.create_task(collect(session, prompt, hooks="ask"))
+        await o.answer(
+            session.id, AskAnswer(ask=(await until(lambda: o.store.open_asks(session.id)))[0].id, option="allow")
+        )
+        await until(lambda: o.store.open_asks(session.id) and o.store.open_asks(session.id)[0].id == "hook-2")
+        called = Called(o, session, stable.folder)
+        sent = [asyncio.create_task(called.answer_to(told)) for _ in range(2)]
+        (_, asked) = await until(lambda: len(found := o.store.open_asks(session.id)) == 2 and found)
+        await o.answer(session.id, AskAnswer(ask=asked.id, option="deny", message="not that"))
+        said = [*await asyncio.gather(*sent), await called.answer_to(told)]
+        assert [each["hookSpecificOutput"]["permissionDecisionReason"] for each in said] == ["not that"] * 3
+        await o.answer(session.id, AskAnswer(ask="", option="allow"))
+        events = await running
+        assert [event.id for event in events if isinstance(event, Asked)] == ["hook-1", "hook-2", "hook-3"]
         assert session.last and session.last.ok
 
 

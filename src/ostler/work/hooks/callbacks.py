@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from ostler import clock
+from ostler.agents.hooks import BODY_LIMIT
 from ostler.errors import OstlerError, kind_of_os_error
 from ostler.model import Callback, Hook, Turn
 from ostler.process import tree
@@ -23,7 +24,7 @@ from ostler.settings import Settings
 from ostler.store import Store
 from ostler.work.dialogs.asks import AskAnswer
 from ostler.work.hooks.hook_turn import ASK, HookReply, HookTurn, Journaling
-from ostler.work.hooks.intake import BODY_LIMIT, Refused, shortened
+from ostler.work.hooks.intake import Refused, Repeated, shortened
 from ostler.work.transports.transport import Attempt
 
 if TYPE_CHECKING:  # imported with the first turn that has hooks: most have none
@@ -110,7 +111,7 @@ class Callbacks:
             return HookReply(status=413)
         try:
             return await heard.take(event, body) if heard.closed_at is None else await self._late(heard, event, body)
-        except OstlerError as error:  # a full disk: the agent goes on without an answer
+        except OstlerError as error:  # a full disk: the agent goes on, but for a call that is to be decided
             _log.warning("turn %s: a hook could not be kept: %s", heard.turn.id, error)
             return HookReply(status=503)
 
@@ -176,6 +177,8 @@ class Callbacks:
         taken = heard.intake.take(event, body, clock.monotonic())
         if isinstance(taken, Refused):
             return HookReply(status=taken.status)
+        if isinstance(taken, Repeated):
+            return HookReply()
         hook = Hook(name=taken.name, payload=shortened(taken.payload), late=True, quiet=True, turn=heard.turn.id)
         hook = heard.redactor.clean(structs.replace(hook, at=clock.now()))
         if not await self._store.append_late(heard.turn.session, hook):

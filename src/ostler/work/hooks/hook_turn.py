@@ -19,7 +19,7 @@ from ostler.settings import Settings
 from ostler.store import Redactor
 from ostler.work.dialogs.ask_rules import decide
 from ostler.work.dialogs.asks import AskAnswer, Asks
-from ostler.work.hooks.intake import Intake, Refused, Taken, shortened
+from ostler.work.hooks.intake import Intake, Refused, Repeated, Taken, shortened
 
 ASK = "hook-"  # how the ids of its asks begin
 _EVIDENCE = 1000  # hooks that wait for whoever runs the turn
@@ -88,6 +88,7 @@ class HookTurn:
         rules = partial(decide, rules=journaling.settings.asks, turn=turn, agent=agent)
         self._rules = rules
         self._asks = Asks(rules, self._give, journaling.settings.ask_limit)
+        self._replies: dict[bytes, asyncio.Future[HookReply]] = {}  # to tool calls, by the digest of their hook
         self._answers: dict[str, asyncio.Future[tuple[AnswerKind, str]]] = {}
         self._count = sum(isinstance(event, Asked) and event.id.startswith(ASK) for event in before)
         self._evidence: asyncio.Queue[Fired | None] = asyncio.Queue(_EVIDENCE)
@@ -103,11 +104,27 @@ class HookTurn:
             yield fired
 
     async def take(self, event: str, body: bytes) -> HookReply:
-        """What to tell the hook. Raises OstlerError("store") where it could not be journaled."""
+        """What to tell the hook; the same where it is told again. Raises OstlerError("store") where it could not be
+        journaled.
+        """
         taken = self.intake.take(event, body, clock.monotonic())
         if isinstance(taken, Refused):
             await self._refused(taken)
             return HookReply(status=taken.status, body=b"")
+        if isinstance(taken, Repeated):
+            first = self._replies.get(taken.digest)
+            return await asyncio.shield(first) if first is not None else HookReply()
+        if taken.name != self.face.before_tool:
+            return await self._reply(taken)
+        replied = self._replies[taken.digest] = asyncio.get_running_loop().create_future()
+        reply = HookReply(status=503)  # for who tells it again, if this fails
+        try:
+            reply = await self._reply(taken)
+        finally:
+            replied.set_result(reply)
+        return reply
+
+    async def _reply(self, taken: Taken) -> HookReply:
         name, payload = taken.name, taken.payload
         await self._to.add([Hook(name=name, payload=shortened(payload), quiet=True)])
         self._tell(taken)

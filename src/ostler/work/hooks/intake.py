@@ -7,7 +7,6 @@ from msgspec import Struct
 
 from ostler.agents import decode
 
-BODY_LIMIT = 1 << 20
 TEXT_LIMIT = 4000  # characters of one text that the journal keeps
 MOST = 10_000  # hooks of one turn
 BURST = 200  # that may come at once
@@ -20,6 +19,13 @@ class Taken(Struct, frozen=True, kw_only=True):
 
     name: str
     payload: dict[str, Any]
+    digest: bytes  # by which it is known when it is told again
+
+
+class Repeated(Struct, frozen=True, kw_only=True):
+    """It was told before."""
+
+    digest: bytes
 
 
 class Refused(Struct, frozen=True, kw_only=True):
@@ -38,7 +44,7 @@ class Intake:
         self._seen: set[bytes] = set()
         self._left, self._at = float(BURST), 0.0
 
-    def take(self, event: str, body: bytes, now: float) -> Taken | Refused:
+    def take(self, event: str, body: bytes, now: float) -> Taken | Repeated | Refused:
         if not self._in_time(now) or self.count >= MOST:
             return Refused(status=429, why="too many hooks")
         payload = decode(body)
@@ -50,10 +56,10 @@ class Intake:
             return Refused(status=400, why="the hook has no name")
         digest = hashlib.sha256(name.encode() + b"\0" + body).digest()
         if digest in self._seen:
-            return Refused(status=204, why="it was told before")
+            return Repeated(digest=digest)
         self._seen.add(digest)
         self.count += 1
-        return Taken(name=name, payload=payload)
+        return Taken(name=name, payload=payload, digest=digest)
 
     def _in_time(self, now: float) -> bool:
         self._left = min(float(BURST), self._left + max(0.0, now - self._at) * RATE) if self._at else self._left

@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import h11
 
+from ostler.agents.hooks import BODY_LIMIT
 from ostler.work.hooks.hook_turn import HookReply
-from ostler.work.hooks.intake import BODY_LIMIT
 
 Take = Callable[[str, str, bytes], Awaitable[HookReply]]
 
