@@ -4,13 +4,15 @@ import asyncio
 import json
 import os
 import signal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from ostler.model import Owner, SignalName
+from ostler.model import Owner, SignalName, TurnRow
 from ostler.process import tree
-from ostler.store import Store
+from ostler.store import Store, changes
 from ostler.work.owner import alive, ask_owner, end_orphaned_turns
 from ostler.work.owner_requests import CancelTurn
 from waiting import until
@@ -41,6 +43,28 @@ async def test_of_two_who_find_a_dead_owners_turn_one_has_ended_it(stable: Stabl
             store.close()
     assert [len(orphans.found) for orphans in both] == [1, 1]
     assert sorted(len(orphans.ended) for orphans in both) == [0, 1]
+
+
+async def test_who_registers_and_begins_a_turn_meanwhile_is_no_dead_owner(
+    stable: Stable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = stable.cli("run", "script", "[[write:began]] [[wait_for:go]] [[say:done]]", "--access", "full", "--json")
+    await until((stable.folder / "began").exists)
+    with Store.open(str(stable.state)) as store:
+        (owner,), turns = store.owners(), store.running_turns
+        await store.remove_owner(owner.id)
+
+        def then_registers() -> list[TurnRow]:
+            found = turns()
+            with closing(sqlite3.connect(store.folder / "ostler.db")) as db, db:
+                changes.add_owner(db, owner)
+            return found
+
+        monkeypatch.setattr(store, "running_turns", then_registers)
+        orphans = await end_orphaned_turns(store)
+    (stable.folder / "go").touch()
+    out, err = await asyncio.to_thread(process.communicate)
+    assert (orphans.found, json.loads(out)["text"]) == ([], "done"), err
 
 
 async def test_a_turn_of_another_process_can_be_cancelled(stable: Stable) -> None:

@@ -209,12 +209,13 @@ async def end_orphaned_turns(store: Store, adopt: Adopt | None = None) -> Orphan
 
     One that runs in a pane may be carried on instead: `adopt` says so.
     """
-    owners = {owner.id: owner for owner in store.owners()}
+    running, live = store.running_turns(), store.terminals(live=True)
+    owners = {owner.id: owner for owner in store.owners()}  # after them: one may register and begin a turn meanwhile
     dead = {id for id, owner in owners.items() if not alive(owner)}
-    orphaned = [row for row in store.running_turns() if row.owner in dead or row.owner not in owners]
+    orphaned = [row for row in running if row.owner in dead or row.owner not in owners]
     if adopt is not None:
         orphaned = [row for row in orphaned if row.turn.transport != "tmux" or not await adopt(row)]
-    terminals = [row for row in store.terminals(live=True) if row.owner in dead or row.owner not in owners]
+    terminals = [row for row in live if row.owner in dead or row.owner not in owners]
     if orphaned or terminals:
         _log.info("ending %d turns and %d terminals of processes that are gone", len(orphaned), len(terminals))
         marks = {row.id for row in orphaned} | {row.id for row in terminals}
