@@ -271,6 +271,18 @@ async def test_a_turn_ends_once(store: Store, make: SimpleNamespace) -> None:
     assert caught.value.kind == "bad_request"
 
 
+async def test_what_a_turn_cost_is_added_to_what_the_session_has_cost_by_then(
+    store: Store, make: SimpleNamespace
+) -> None:
+    await store.add_session(make.session())
+    costs = []
+    for n, cost in enumerate((None, 0.0, 0.5, None, 0.25)):
+        await store.begin_turn(make.row(f"t{n}"))
+        after = await store.end_turn(f"t{n}", last=(), envelope=make.envelope(f"t{n}", cost_usd=cost))
+        costs.append(after.cost_usd if after else -1)
+    assert costs == [None, 0.0, 0.5, 0.5, 0.75]
+
+
 async def test_an_end_that_fails_leaves_the_turn_as_it_was(store: Store, make: SimpleNamespace) -> None:
     await store.add_session(make.session())
     await store.begin_turn(make.row("t1"))

@@ -69,10 +69,12 @@ def _refuse_taken(db: sqlite3.Connection, name: str | None, but: str = "") -> No
         raise OstlerError("exists", f"there is already a session named {name!r}", hint)
 
 
-def change_session(db: sqlite3.Connection, id: str, fields: Mapping[str, Any]) -> Session:
-    """`state` may be "closed" (no turn may live) or "idle" (opens it again)."""
+def change_session(db: sqlite3.Connection, id: str, fields: Mapping[str, Any], spent: float | None = None) -> Session:
+    """`state` may be "closed" (no turn may live) or "idle" (opens it again). `spent`: dollars, added to its cost."""
     before = need_session(db, id)
     changed = _changed(before, fields)
+    if spent is not None:
+        changed = msgspec.structs.replace(changed, cost_usd=(before.cost_usd or 0.0) + spent)
     if fields.get("state") == "closed" and _state(db, id) != "idle":
         raise busy(before)
     state = _state(db, id, closed=changed.state == "closed")
@@ -254,7 +256,10 @@ def end_turn(
     now: float,
     outgoing: Sequence[outbox.OutboxRow] = (),
 ) -> Session | None:
-    """Everything that makes a turn ended, and the session as it is then; or nothing, and None, if it already was."""
+    """Everything that makes a turn ended, and the session as it is then; or nothing, and None, if it already was.
+
+    What it cost is added to what the session has cost by then, whoever ran its turns.
+    """
     session, before = _need_turn(db, id)
     if before == "ended":
         return None
@@ -264,7 +269,7 @@ def end_turn(
         "UPDATE turns SET state = 'ended', ended_at = ?, envelope = ?, counters = ? WHERE id = ?",
         (now, _encode(envelope), _encode(counters) if counters is not None else None, id),
     )
-    now_idle = change_session(db, session, session_changes)
+    now_idle = change_session(db, session, session_changes, envelope.cost_usd)
     if now_idle.moving_to is not None:
         now_idle = _move(db, now_idle, Move(to=now_idle.moving_to, at=now))
     if outgoing:

@@ -262,6 +262,16 @@ async def test_an_agent_session_can_be_given_by_id(stable: Stable) -> None:
         assert given.id != session.id and "earlier" in given.last.text
 
 
+async def test_a_session_costs_what_its_turns_cost_whoever_ran_them(stable: Stable) -> None:
+    cost = '[[usage:{{"input_tokens": 1, "cost_usd": {}}}]] [[say:x]]'
+    async with stable.ostler() as one, stable.ostler() as other:
+        here = await one.session("script", folder=str(stable.folder))
+        assert (await here.run(cost.format(0.5))).cost_usd == 0.5
+        there = await other.session(session=here.id)
+        spent = [(await live.run(cost.format(0.25))).cost_usd or 0.0 for live in (there, here)]
+        assert one.find(here.id).cost_usd == here.row.cost_usd == 0.5 + sum(spent)
+
+
 async def test_follow_from_another_ostler_sees_the_same_events(stable: Stable) -> None:
     gate = stable.folder / "gate"
     stable.script.plays([{"say": "1"}, {"wait_for": str(gate)}, {"say": "2"}])

@@ -492,8 +492,6 @@ class TurnRun:
         changes: dict[str, Any] = {"used_at": now, "expires_at": now + self.setup.settings.ttl_days * 86400}
         if self._is_ours(envelope.agent_session):
             changes |= {"agent_session": envelope.agent_session, "agent": self.turn.agent, "served_by": self.served_by}
-        if envelope.cost_usd is not None:
-            changes["cost_usd"] = (self.session.cost_usd or 0.0) + envelope.cost_usd
         self._committed = self.setup.store.end_turn(
             self.turn.id,
             last=events,
