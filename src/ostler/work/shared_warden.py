@@ -19,8 +19,8 @@ class SharedWarden:
         self._noted: tuple[str, ...] = ()  # what tells the next ostler of the warden's cgroup
 
     def start(self) -> "asyncio.Task[Warden]":
-        """Begins with the first turn, or before: it takes a moment to be there."""
-        if self._task is None:
+        """Begins with the first turn, or before: it takes a moment to be there. What failed is tried again."""
+        if self._task is None or _has_failed(self._task):
             self._task = asyncio.create_task(self._start())
         return self._task
 
@@ -29,8 +29,9 @@ class SharedWarden:
 
     def pid(self) -> int | None:
         """None until it has started."""
-        started = self._task is not None and self._task.done() and self._task.exception() is None
-        return self._task.result().pid if started and self._task is not None else None
+        if self._task is None or not self._task.done() or _has_failed(self._task):
+            return None
+        return self._task.result().pid
 
     async def close(self) -> None:
         if self._task is None:
@@ -50,3 +51,8 @@ class SharedWarden:
             with suppress(OstlerError):  # a full disk: then the next ostler would not find it
                 self._noted = (leftovers.note(self._store_folder, {}, warden.cgroup),)
         return warden
+
+
+def _has_failed(task: "asyncio.Task[Warden]") -> bool:
+    """The machine had no room for it then."""
+    return task.done() and (task.cancelled() or task.exception() is not None)
