@@ -316,6 +316,14 @@ def test_a_refused_call_has_ended_whatever_the_agent_says_of_it() -> None:
     assert [(d.tool, d.target, d.access, d.reason) for d in end(dialog).denied] == [("shell", "ls", None, "not today")]
 
 
+def test_what_a_person_refuses_needs_no_wider_access() -> None:
+    """Behind a wall, commands are asked about under `write`, too."""
+    dialog = running(access="write", walled=True)
+    dialog.answer(_ask(dialog)[-1].asked.id, "reject_once", "not today")
+    said(dialog, "hm")
+    assert [(d.access, d.reason) for d in end(dialog).denied] == [(None, "not today")]
+
+
 def test_a_cancelled_ask_ends_the_turn_first() -> None:
     """copilot takes `cancelled` for a no, and goes on."""
     dialog = running()

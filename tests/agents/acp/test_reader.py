@@ -254,6 +254,9 @@ def test_a_call_that_a_rule_forbids_is_denied_with_the_access_that_would_do() ->
     told = reader.read(tool(kind="execute", title="rm x", status="failed", rawOutput="rule 5 forbids it"))
     assert told[-1] == ToolEnded(id="c", ok=False, output="rule 5 forbids it", denied=True)
     assert reader.denied == [Denial(tool="shell", target="rm x", access="full", reason="rule 5 forbids it")]
+    walled = AcpReader(turn_of(access="read", walled=True), reader.acp)
+    walled.read(tool(kind="execute", title="rm x", status="failed", rawOutput="rule 5 forbids it"))
+    assert walled.denied == [Denial(tool="shell", target="rm x", access="write", reason="rule 5 forbids it")]
 
 
 @pytest.mark.parametrize(

@@ -262,7 +262,7 @@ class AcpDialog(Dialog):
             told = [*events, asked, Answered(id=ask, option="reject_once", by=by)]
             self._asks.pop(ask)
             rejected = self._rpc.respond(ask, {"outcome": _outcome(option_of(request, "reject_once"))})
-            return [Tell(told), *rejected, Tell(reader.rejected(call, f"{by} does not allow it"))]
+            return [Tell(told), *rejected, Tell(reader.rejected(call, f"{by} does not allow it", needs))]
         if key_of(call, self._acp) in self._always and option_of(request, "allow_once") is not None:
             told = [*events, asked, Answered(id=ask, option="allow_always", by="an answer before")]
             return [Tell(told), *self.answer(ask, "allow_once")]

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from ostler.access import suffices
+from ostler.access import Access, suffices
 from ostler.agents.acp.asks import diffs_of, edited_paths, needed
 from ostler.agents.acp.meter import Meter
 from ostler.agents.acp.protocol import ERRORS, TOOLS, Acp
@@ -205,10 +205,10 @@ class AcpReader(Reader):
         own = known if self._tells(known) else {"kind": known.get("kind") or told.get("kind")}
         return self.tool({**told, **own, "title": told.get("title"), "status": "in_progress"})
 
-    def rejected(self, call: Record, reason: str) -> list[AnyEvent]:
-        """A call that was not allowed: gemini says no more of it."""
+    def rejected(self, call: Record, reason: str, access: Access | None = None) -> list[AnyEvent]:
+        """A call that was not allowed: gemini says no more of it. `access`: what would do; None: somebody said no."""
         id = text(call.get("toolCallId"))
-        self._denied(call, reason)
+        self._denied(call, reason, access)
         if id not in self.open_tools:
             return []
         self._forget(id)
@@ -233,7 +233,8 @@ class AcpReader(Reader):
         ok = call.get("status") == "completed" and exit in (None, 0)
         denied = not ok and self.acp.denied(call, output)
         if denied:
-            self._denied(call, output)
+            access = needed(call, self.turn.folder, self.turn.walled)
+            self._denied(call, output, None if suffices(self.turn.access, access) else access)
         return self.tool_ended(
             ToolEnded(
                 id=id,
@@ -246,12 +247,11 @@ class AcpReader(Reader):
             )
         )
 
-    def _denied(self, call: Record, reason: str) -> None:
+    def _denied(self, call: Record, reason: str, access: Access | None) -> None:
         """Keeps the refusal, with the access that would do."""
         name, input = self.acp.tool(call)
-        target, access = title_of(name, input) or text(call.get("title"))[:200], needed(call, self.turn.folder)
-        wider = None if suffices(self.turn.access, access) else access
-        self.denied.append(Denial(tool=name, target=target, access=wider, reason=reason[:500]))
+        target = title_of(name, input) or text(call.get("title"))[:200]
+        self.denied.append(Denial(tool=name, target=target, access=access, reason=reason[:500]))
 
     def _forget(self, id: str) -> None:
         self.calls.pop(id, None)
