@@ -29,8 +29,6 @@ from ostler.agents.guarded import is_guarded, settings_of
         ".agents/skills/x",
         ".gemini/settings.json",
         ".gemini/.env",
-        ".env",
-        "sub/.env",
         ".qwen/settings.json",
         ".opencode/plugin/x.ts",
         "opencode.json",
@@ -57,9 +55,6 @@ def test_guarded(path: str) -> None:
             "src/git/hooks.py",
             ".gitignore",
             ".gitattributes",
-            ".env.example",
-            ".env.local",
-            "env",
             ".github/workflows/test.yml",
             ".vscode/settings.json",
         ),
@@ -80,7 +75,7 @@ def test_not_guarded(path: str) -> None:
 
 
 def test_all_that_agents_take_from_a_folder_is_guarded() -> None:
-    taken = [name for agent in AGENTS.values() for name in (*agent.project_config, *agent.project_config_above)]
+    taken = [name for agent in AGENTS.values() for name in agent.project_config]
     assert [name for name in taken if not is_guarded(name)] == []
     assert [agent.name for agent in AGENTS.values() if not settings_of(agent)] == ["script"]
 

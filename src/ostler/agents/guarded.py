@@ -1,8 +1,7 @@
 """What no edit under `write` may change, though it lies in the folder: it would run programs, or widen what agents may.
 
-Hooks and configuration of git, settings of the agents (with their hooks, plugins, MCP servers and rules, and the `.env`
-files from which gemini and qwen take the address of their model), and ostler's own. One list for all agents: a
-repository that one of them prepares may be opened by another.
+Hooks and configuration of git, settings of the agents (with their hooks, plugins, MCP servers and rules), and ostler's
+own. One list for all agents: a repository that one of them prepares may be opened by another.
 """
 
 import re
@@ -16,8 +15,9 @@ from ostler.agents import AGENTS, Agent
 def settings_of(agent: Agent) -> tuple[str, ...]:
     """What it takes from a folder, by its adapter; all of a folder that is the agent's own: `.claude`."""
     own = f".{agent.name}"
-    taken = (*agent.project_config, *agent.project_config_above, *agent.guards)
-    return tuple(dict.fromkeys(own if name.startswith(f"{own}/") else name for name in taken))
+    return tuple(
+        dict.fromkeys(own if name.startswith(f"{own}/") else name for name in (*agent.project_config, *agent.guards))
+    )
 
 
 @cache

