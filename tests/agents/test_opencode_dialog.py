@@ -8,7 +8,8 @@ from agents.acp_replayed import HOST, opened, turn_of
 from ostler.agents import opencode_dialog
 from ostler.agents.acp.dialog import AcpDialog
 from ostler.agents.dialog import Fail, Ready
-from ostler.agents.opencode_dialog import ACP, asking, denied, own_agent, tool
+from ostler.agents.opencode_dialog import ACP, asking, denied, tool
+from ostler.agents.opencode_reader import own_agent
 
 
 def test_leaving_the_mode_that_keeps_the_access_ends_the_dialog() -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from agents.replayed import turn_of
 from ostler.agents import all_project_config
-from ostler.agents.plain import PROMPT_AS_ARGUMENT, UNCONFINED, plain_agent
+from ostler.agents.launches import ARGUMENT_LIMIT
+from ostler.agents.plain import UNCONFINED, plain_agent
 from ostler.errors import OstlerError
 from ostler.model import Attachment, Exit, Host, Launch, PlainAgent, Problem, Raw, Text, TextDelta, Verdict
 
@@ -100,7 +101,7 @@ def test_nothing_that_a_folder_brings_counts_before_it_is_trusted() -> None:
 def test_what_is_said_of_it() -> None:
     agent = plain_agent("tool", PlainAgent(command=("run-it", "{prompt}"), models=("t-*",), env_pass=("T_*",)))
     assert (agent.name, agent.title, agent.description, agent.binaries) == ("tool", "tool", "", ("run-it",))
-    assert (agent.models, agent.env, agent.prompt_limit) == (("t-*",), ("T_*",), PROMPT_AS_ARGUMENT)
+    assert (agent.models, agent.env, agent.prompt_limit) == (("t-*",), ("T_*",), ARGUMENT_LIMIT)
     assert agent.unpromised == {"read": UNCONFINED, "write": UNCONFINED}
     assert (agent.probed, agent.resumes, agent.cost, agent.tokens) == (False, False, False, False)
     named = plain_agent("tool", PlainAgent(command=("x",), title="Tool", description="Does it"))

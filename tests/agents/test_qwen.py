@@ -18,7 +18,8 @@ from agents.replayed import (
     turn_of,
 )
 from ostler.agents import AGENTS, Conversation
-from ostler.agents.qwen import SYSTEM_FIRST, SYSTEM_LEFT_OUT
+from ostler.agents.launches import SYSTEM_FIRST
+from ostler.agents.qwen import SYSTEM_LEFT_OUT
 from ostler.errors import OstlerError
 from ostler.model import (
     Attachment,

@@ -32,9 +32,9 @@ class OwnSandbox(Struct, frozen=True, kw_only=True):
     """The sandbox of a CLI's own that keeps it to an access on Linux, and how to try it without a model."""
 
     check: tuple[str, ...]  # ends with 0 where it works; "" stands for the agent's own command; () if there is none
-    programs: tuple[str, ...] = ()  # that have to be on PATH
+    programs: tuple[str, ...] = ()  # programs that have to be on PATH
     needs: str = ""  # what to do where it does not work
-    keeps: tuple[Access, ...] = ()  # the accesses that rely on it: it cannot start behind a wall, so they have none
+    keeps: tuple[Access, ...] = ()  # accesses that it keeps: it cannot start behind a wall, so these have none
 
 
 class State(Struct, frozen=True, kw_only=True):
@@ -48,15 +48,15 @@ class State(Struct, frozen=True, kw_only=True):
     kept: tuple[str, ...] = ()  # folders of conversations: made if missing, and everything in them may be changed
     fleeting: tuple[str, ...] = ()  # the same, removed after the turn; `{session}` is the id of its conversation
     edited: tuple[str, ...] = ()  # files that are changed in place: databases; made if missing
-    oauth: tuple[str, ...] = ()  # files that are changed in place where they hold a login that is renewed
+    oauth: tuple[str, ...] = ()  # files that may be changed in place if they hold a login that is renewed
     shadowed: str = ""  # the folder that has a shadow; a variable of `Agent.homes` leads to it
     copied: tuple[str, ...] = ()  # names in that folder that are copied, where the others are linked
-    anew: tuple[str, ...] = ()  # globs of names in it that are left out, and begin anew
-    logins: Mapping[str, tuple[str, ...]] = {}  # files in it, copied too, and the fields that are brought back of each
-    prepare: tuple[str, ...] = ()  # arguments of a command that makes `prepared`, where that is missing; run outside
-    prepared: tuple[str, ...] = ()
-    renew: tuple[str, ...] = ()  # arguments of a command that renews a login, run outside where that is about to end
-    expires: Callable[[bytes], float | None] = lambda data: None  # when the login in the first of `login_files` ends
+    anew: tuple[str, ...] = ()  # globs of names that the shadow leaves out: the agent makes new ones
+    logins: Mapping[str, tuple[str, ...]] = {}  # files copied too → fields of each that are written back
+    prepare: tuple[str, ...] = ()  # arguments of a command that makes `prepared` if missing, outside of the wall
+    prepared: tuple[str, ...] = ()  # paths without which it cannot start behind a wall
+    renew: tuple[str, ...] = ()  # arguments of a command that renews a login about to expire, outside of the wall
+    expires: Callable[[bytes], float | None] = lambda data: None  # when the login in the first of `login_files` expires
 
     @property
     def is_known(self) -> bool:
@@ -78,7 +78,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     reader: Callable[[Turn], Reader]
 
     models: tuple[str, ...] = ()  # glob patterns of model names that mean this agent
-    other_models: tuple[str, ...] = ()  # and of those that do not, though they fit
+    other_models: tuple[str, ...] = ()  # glob patterns of names that fit `models` and mean another agent
     probed: bool = True  # it answers --version and the arguments of `help`; if not, nothing is asked of it
     needs: tuple[str, ...] = ()  # flags without which no launch is possible; probed in the help texts
     tested: tuple[str, str] | None = None  # the oldest and the newest version that `make test-versions` runs
@@ -90,22 +90,22 @@ class Agent(Struct, frozen=True, kw_only=True):
     login_files: tuple[str, ...] = ()  # relative to HOME: one of them existing is a login
     login_command: str = ""  # what a person runs to log in
     homes: Mapping[str, str] = {}  # a variable → the folder of HOME that its value stands for, "" being HOME itself
-    private: tuple[str, ...] = ()  # paths of HOME besides these that hold logins or settings of its own
+    private: tuple[str, ...] = ()  # further paths of HOME that hold its logins or settings
     state: State | None = None  # what it needs behind a wall; None: it is not put behind one
     login_elsewhere: bool = False  # it may also be logged in where ostler cannot look (keychain, config)
     sandbox: OwnSandbox | None = None
-    programs: tuple[str, ...] = ()  # helper programs a launch under `write` wants to know of (bwrap …)
-    folder_names: tuple[str, ...] = ()  # names in the folder, or paths, a launch wants to know of (AGENTS.md)
-    # Files and folders by which a folder would have it run or send something. They count where the user trusts them.
+    programs: tuple[str, ...] = ()  # helper programs: a launch under `write` is told which are there (bwrap …)
+    folder_names: tuple[str, ...] = ()  # names in the folder, or paths: a launch is told which are there
+    # Files and folders of a project that can make it run or send something. They count once the user trusts them.
     project_config: tuple[str, ...] = ()  # looked for from the folder up to the git root
-    without_git: bool = False  # and in every folder above, where there is no git root
+    without_git: bool = False  # outside of git they are looked for in every folder above, too
     project_config_above: tuple[str, ...] = ()  # looked for in every folder above, too
-    installs: tuple[str, ...] = ()  # what it writes there itself, as packages: nobody is asked to trust these
-    guards: tuple[str, ...] = ()  # names and globs that no edit under `write` may change, besides
-    left_out: str = ""  # by what they are left out until then, for the docs
+    installs: tuple[str, ...] = ()  # packages that it installs there itself: nobody is asked to trust these
+    guards: tuple[str, ...] = ()  # further names and globs that no edit under `write` may change
+    left_out: str = ""  # how `project_config` is left out until it is trusted, for the docs
     # Where a launch leaves out the settings in a folder, its instructions are handed over as a system prompt.
-    instructions: tuple[tuple[str, ...], ...] = ()  # groups of files, of which the first that is there counts
-    passes_over: Callable[[Turn, Host], bool] = lambda turn, host: not host.trusted
+    instructions: tuple[tuple[str, ...], ...] = ()  # of each group the first file that exists is used
+    passes_over: Callable[[Turn, Host], bool] = lambda turn, host: not host.trusted  # the folder's settings
     prompt_limit: int | None = None  # bytes of prompt the CLI takes
 
     access: Mapping[Access, str] = {}  # by which flags, for the docs

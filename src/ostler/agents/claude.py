@@ -14,7 +14,7 @@ from ostler.agents.claude_dialog import DIALOG_MODES, ClaudeDialog
 from ostler.agents.claude_reader import COMMANDS, EDITS, PLANS, READING, SHELL, ClaudeReader
 from ostler.agents.dialog import DialogFace
 from ostler.agents.hooks import HookFace, hook_settings
-from ostler.agents.launches import literal, with_attachments
+from ostler.agents.launches import ARGUMENT_LIMIT, literal, with_attachments
 from ostler.agents.mcp import TRANSPORTS, by_file, typed
 from ostler.agents.messages import attachment_rules, conversation_flags
 from ostler.agents.reader import decode
@@ -24,7 +24,6 @@ from ostler.errors import OstlerError
 from ostler.model import Host, Launch, Turn
 
 PROMPT_LIMIT = 10_000_000  # bytes; claude refuses more than 10 MB on stdin
-ARGUMENT_LIMIT = 100_000  # bytes; Linux refuses one argument of 128 KiB
 # What claude may do under each access was measured against settings that allow everything.
 MODES: dict[Access, str] = {"read": "dontAsk", "write": "acceptEdits", "full": "bypassPermissions"}
 # Tools that an allow rule would let out of the folder.

@@ -9,6 +9,7 @@ from msgspec import structs
 from ostler.agents.launches import with_attachments
 from ostler.agents.messages import MessagesReader, kind_said
 from ostler.agents.tui import (
+    EMPTY_CELL,
     DialogOption,
     NumberedOptions,
     OptionKind,
@@ -30,7 +31,6 @@ _HEADLESS = ("--output-format=", "--verbose", "--include-partial-messages", "--j
 _RULE = r"^─{20,}"
 _BUSY = re.compile(r"^[✢✳✶✻✽·*] .*(?:…|· Retrying in )")
 _STOPPED = "[Request interrupted by user"
-EMPTY_CELL = "\u2800"
 INTERRUPTED = r"⎿\s+Interrupted\b"
 ENVIRONMENT = {
     "CLAUDE_CODE_SANDBOXED": "1",  # it does not ask whether the folder is trusted: ostler has decided what counts

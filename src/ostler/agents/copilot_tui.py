@@ -4,10 +4,10 @@ import re
 
 from msgspec import structs
 
-from ostler.agents.claude_tui import EMPTY_CELL
 from ostler.agents.copilot_reader import EDITS, CopilotReader
 from ostler.agents.launches import with_attachments
 from ostler.agents.tui import (
+    EMPTY_CELL,
     DialogOption,
     OptionKind,
     Question,

@@ -12,10 +12,17 @@ from ostler.agents.acp.face import acp_face
 from ostler.agents.acp.protocol import Acp
 from ostler.agents.adapter import Agent, OwnSandbox
 from ostler.agents.failures import kind_of
-from ostler.agents.launches import literal, refuse_tool_lists, refuse_untrusted, with_attachments
+from ostler.agents.launches import (
+    ARGUMENT_LIMIT,
+    SYSTEM_FIRST,
+    literal,
+    refuse_tool_lists,
+    refuse_untrusted,
+    with_attachments,
+)
 from ostler.agents.reader import Reader
 from ostler.agents.tool_input import title_of
-from ostler.agents.values import Record
+from ostler.agents.values import Record, table, tables, text
 from ostler.model import (
     AnyEvent,
     Denial,
@@ -34,7 +41,6 @@ from ostler.model import (
     Usage,
 )
 
-ARGUMENT_LIMIT = 100_000  # bytes; Linux takes 131,071 in one argument
 EDITS = ("write", "edit", "delete")
 ACCESS: dict[Access, tuple[str, ...]] = {
     "read": ("--mode=plan",),
@@ -60,7 +66,7 @@ def launch(turn: Turn, host: Host) -> Launch:
         folder_files["AGENTS.md"] = turn.system
     elif turn.system and turn.first:
         prompt = f"{turn.system}\n\n{prompt}"
-        notices.append("the folder has an AGENTS.md: the system prompt was put before the first prompt")
+        notices.append(f"the folder has an AGENTS.md: {SYSTEM_FIRST}")
     prompt, files = _handed_over(prompt, host)
     return Launch(
         argv=(host.executable, *flags, "--", prompt),
@@ -100,8 +106,8 @@ class CursorReader(Reader):
     def read(self, record: Record) -> list[AnyEvent]:
         match record.get("type"), record.get("subtype"):
             case "system", "init":
-                self.agent_session = _text(record, "session_id") or None
-                self.model = _text(record, "model") or None
+                self.agent_session = text(record.get("session_id")) or None
+                self.model = text(record.get("model")) or None
                 return [self.started()]
             case "user", _:
                 return []
@@ -124,54 +130,53 @@ class CursorReader(Reader):
         return [*owed, *self._owed(), *super().flush()]
 
     def _owed(self) -> list[AnyEvent]:
-        text, self.pending = self.pending, ""
-        return [self.whole(text)] if text else []
+        whole, self.pending = self.pending, ""
+        return [self.whole(whole)] if whole else []
 
     def _assistant(self, record: Record) -> list[AnyEvent]:
         """Deltas carry `timestamp_ms`; the whole text follows, before a tool with a `model_call_id`."""
-        content = _inner(record, "message").get("content")
-        blocks = [b for b in content if isinstance(b, dict)] if isinstance(content, list) else []
-        text = "".join(_text(b, "text") for b in blocks if b.get("type") == "text")
-        if not text:
+        blocks = tables(table(record.get("message")).get("content"))
+        said = "".join(text(b.get("text")) for b in blocks if b.get("type") == "text")
+        if not said:
             return []
         if "timestamp_ms" in record and "model_call_id" not in record:
-            self.pending += text
-            return [TextDelta(text=text)]
-        again = not self.pending and text == self.text
+            self.pending += said
+            return [TextDelta(text=said)]
+        again = not self.pending and said == self.text
         self.pending = ""
-        return [] if again else [self.whole(text)]
+        return [] if again else [self.whole(said)]
 
     def _thinking(self, record: Record) -> list[AnyEvent]:
-        text = _text(record, "text")
+        thought = text(record.get("text"))
         if record.get("subtype") == "completed":
-            whole, self.thought = text or self.thought, ""
+            whole, self.thought = thought or self.thought, ""
             return [Thought(text=whole)] if whole else []
-        self.thought += text
-        return [ThoughtDelta(text=text)] if text else []
+        self.thought += thought
+        return [ThoughtDelta(text=thought)] if thought else []
 
     def _tool_started(self, record: Record) -> list[AnyEvent]:
         name, call = _call(record)
         args = call.get("args")
-        id, files = _text(record, "call_id"), _files(name, args)
+        id, files = text(record.get("call_id")), _files(name, args)
         started = ToolStarted(id=id, name=name, title=title_of(name, args), input=args, files=files)
         return [*self._owed(), self.tool_started(started), *_plan(name, args)]
 
     def _tool_ended(self, record: Record) -> list[AnyEvent]:
         name, call = _call(record)
-        id, result = _text(record, "call_id"), _inner(call, "result")
-        success, refused = _inner(result, "success"), result.get("rejected") or result.get("permissionDenied")
+        id, result = text(record.get("call_id")), table(call.get("result"))
+        success, refused = table(result.get("success")), result.get("rejected") or result.get("permissionDenied")
         title = title_of(name, call.get("args"))
         if refused:
             reason = str(refused.get("reason", "")) if isinstance(refused, dict) else str(refused)
             self.denied.append(Denial(tool=name, target=title, access=self._remedy(name), reason=reason))
         code = success.get("exitCode")
-        error = _inner(result, "error")
-        output = "".join(_text(success, key) for key in ("stdout", "stderr", "content"))
+        error = table(result.get("error"))
+        output = "".join(text(success.get(key)) for key in ("stdout", "stderr", "content"))
         ended = ToolEnded(
             id=id,
             ok="success" in result and code in (None, 0),
-            output=output or _text(error, "message") or _text(error, "errorMessage"),
-            diff=_text(success, "diffString") or _text(success, "diff"),
+            output=output or text(error.get("message")) or text(error.get("errorMessage")),
+            diff=text(success.get("diffString")) or text(success.get("diff")),
             files=_files(name, call.get("args")),
             exit_code=code if isinstance(code, int) else None,
             denied=bool(refused),
@@ -185,8 +190,8 @@ class CursorReader(Reader):
 
     def _result(self, record: Record) -> list[AnyEvent]:
         events = self._owed()
-        said = _text(record, "result")
-        self.agent_session = _text(record, "session_id") or self.agent_session
+        said = text(record.get("result"))
+        self.agent_session = text(record.get("session_id")) or self.agent_session
         self.usage = _usage(record.get("usage"))
         if record.get("is_error") or record.get("subtype") != "success":
             self.fail(f"result: {record.get('subtype')}", kind_of(None, said), said or "cursor reported an error")
@@ -198,9 +203,9 @@ class CursorReader(Reader):
 
 def _call(record: Record) -> tuple[str, Record]:
     """The kind and the body of a tool call: {"shellToolCall": {"args": …, "result": …}}."""
-    calls = _inner(record, "tool_call")
+    calls = table(record.get("tool_call"))
     key = next((key for key in calls if key.endswith("ToolCall")), next(iter(calls), ""))
-    return key.removesuffix("ToolCall"), _inner(calls, key)
+    return key.removesuffix("ToolCall"), table(calls.get(key))
 
 
 def _files(name: str, args: Any) -> tuple[FileChange, ...]:
@@ -219,9 +224,9 @@ def _plan(name: str, args: Any) -> list[AnyEvent]:
 def _step(todo: Record) -> PlanStep:
     status = str(todo.get("status", "")).lower()
     if "progress" in status:
-        return PlanStep(text=_text(todo, "content"), status="active")
+        return PlanStep(text=text(todo.get("content")), status="active")
     done = "complete" in status or "cancel" in status
-    return PlanStep(text=_text(todo, "content"), status="done" if done else "pending")
+    return PlanStep(text=text(todo.get("content")), status="done" if done else "pending")
 
 
 def _usage(told: Any) -> Usage | None:
@@ -236,16 +241,6 @@ def _usage(told: Any) -> Usage | None:
         output_tokens=count("output_tokens", "outputTokens"),
         cached_tokens=count("cache_read_tokens", "cacheReadTokens"),
     )
-
-
-def _text(data: Record, key: str) -> str:
-    value = data.get(key)
-    return value if isinstance(value, str) else ""
-
-
-def _inner(data: Record, key: str) -> Record:
-    value = data.get(key)
-    return value if isinstance(value, dict) else {}
 
 
 AGENT = Agent(

@@ -10,7 +10,7 @@ from ostler.agents import gemini_tui as own_screen
 from ostler.agents.adapter import Agent, Conversation, State, tool_names
 from ostler.agents.gemini_reader import SHELL, GeminiReader, refused_tools
 from ostler.agents.hooks import HookFace, by_system_defaults
-from ostler.agents.launches import refuse_untrusted, with_attachments
+from ostler.agents.launches import SYSTEM_FIRST, refuse_untrusted, with_attachments
 from ostler.agents.paths import is_inside, relative_to
 from ostler.agents.tui import TuiFace
 from ostler.agents.values import UUID, Record, table, tables, text
@@ -152,7 +152,7 @@ def _prompt(turn: Turn) -> tuple[bytes, tuple[str, ...]]:
     whole, notices = turn.prompt, []
     if turn.system and turn.first and turn.system_mode == "append":
         whole = f"{turn.system}\n\n{whole}"
-        notices.append("the system prompt was put before the first prompt")
+        notices.append(SYSTEM_FIRST)
     whole = with_attachments(whole, [a for a in turn.attachments if a.content is not None])
     prompt = MENTION.sub(r"\\@", whole)
     if prompt != whole:

@@ -51,7 +51,7 @@ class GeminiReader(Reader):
             delta = text(record.get("content"))
             self.deltas.append(delta)
             return [TextDelta(text=delta)]
-        return [*self._wholetext(), *self._other(record)]
+        return [*self._owed(), *self._other(record)]
 
     def _other(self, record: Record) -> list[AnyEvent]:
         match record.get("type"):
@@ -89,7 +89,7 @@ class GeminiReader(Reader):
         ]
 
     def flush(self) -> list[AnyEvent]:
-        return [*self._wholetext(), *super().flush()]
+        return [*self._owed(), *super().flush()]
 
     def end(self, exit: Exit | None, stderr_tail: str) -> Verdict:
         code = exit.code if exit is not None else None
@@ -110,7 +110,7 @@ class GeminiReader(Reader):
             kind = "exists"
         return Problem(kind=kind, message=message, hint=hint)
 
-    def _wholetext(self) -> list[AnyEvent]:
+    def _owed(self) -> list[AnyEvent]:
         whole = "".join(self.deltas)
         self.deltas.clear()
         return [self.whole(whole)] if whole else []

@@ -9,6 +9,7 @@ from ostler.access import Access
 from ostler.agents.failures import kind_of
 from ostler.agents.tool_input import title_of
 from ostler.agents.tui import (
+    EMPTY_CELL,
     DialogOption,
     OptionKind,
     Question,
@@ -25,7 +26,6 @@ from ostler.model import AnyEvent, FileChange, Launch, Notice, Thought, ToolEnde
 
 MODES: dict[Access, str] = {"read": "default", "write": "auto_edit", "full": "default"}  # under full it asks
 PLACEHOLDER = "Type your message"
-EMPTY_CELL = "\u2800"
 BANNER = r"Gemini CLI v\d"
 INTERRUPTED = r"ℹ\s+Request cancelled"
 _TITLES: dict[str, Status] = {"✦": "busy", "⏲": "busy", "✋": "asking", "◇": "ready"}

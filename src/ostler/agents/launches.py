@@ -7,6 +7,9 @@ from ostler.agents.paths import relative_to
 from ostler.errors import OstlerError
 from ostler.model import Attachment, Host, Turn
 
+ARGUMENT_LIMIT = 100_000  # bytes; Linux takes 131,071 in one argument
+SYSTEM_FIRST = "the system prompt was put before the first prompt"
+
 
 def literal(turn: Turn, marks: str = "/") -> str:
     """The prompt, kept from being read as a command: a leading newline makes `/exit` text."""

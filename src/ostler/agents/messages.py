@@ -54,7 +54,7 @@ PHRASES: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = (
 
 
 def conversation_flags(turn: Turn) -> list[str]:
-    """The flags that begin, resume or fork a conversation. Raises bad_request for an id that is none."""
+    """The flags that begin, resume or fork a conversation. Raises bad_request for an invalid id."""
     if turn.agent_session is None:
         return []
     if not UUID.fullmatch(turn.agent_session):  # --resume takes titles too: some other conversation

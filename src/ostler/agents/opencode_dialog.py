@@ -7,6 +7,7 @@ from typing import Any
 from ostler.agents.acp.face import acp_face, bare
 from ostler.agents.acp.protocol import Acp, tool_and_input
 from ostler.agents.dialog import DialogFace
+from ostler.agents.opencode_reader import own_agent
 from ostler.agents.values import Record, text
 from ostler.model import Host, Launch, Turn
 
@@ -21,11 +22,6 @@ def tool(call: Record) -> tuple[str, Any]:
 
 def denied(call: Record, output: str) -> bool:
     return output.startswith(("The user has specified a rule", "Model tried to call unavailable tool"))
-
-
-def own_agent(turn: Turn) -> str:
-    """The agent that keeps the access. Nobody can guess its name, so no project can add rules to it."""
-    return f"ostler-{turn.id}"
 
 
 ACP = Acp(

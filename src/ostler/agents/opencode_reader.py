@@ -33,10 +33,15 @@ EDITS = ("write", "edit", "apply_patch", "multiedit", "patch")
 SERVANTS = ("compaction", "title", "summary")  # agents that opencode itself calls; they have no tools
 
 
-def access_agent(turn: Turn) -> str:
+def own_agent(turn: Turn) -> str:
     """The agent that keeps the access. Nobody can guess its name, so no project can add rules to it."""
-    own = turn.access != "full" or turn.tools_allowed or turn.tools_denied or turn.system_mode == "replace"
-    return f"ostler-{turn.id}" if own else ""
+    return f"ostler-{turn.id}"
+
+
+def access_agent(turn: Turn) -> str:
+    """The agent of a turn of one process; "" where opencode's own will do."""
+    needed = turn.access != "full" or turn.tools_allowed or turn.tools_denied or turn.system_mode == "replace"
+    return own_agent(turn) if needed else ""
 
 
 FIELD = re.compile(r'([\w.]+)=("(?:[^"\\]|\\.)*"|\S*)')  # of a line of the log

@@ -12,13 +12,12 @@ from msgspec import structs
 from ostler.access import ACCESS_ORDER
 from ostler.agents import all_project_config
 from ostler.agents.adapter import Agent, State
-from ostler.agents.launches import literal, refuse_tool_lists, refuse_untrusted, with_attachments
+from ostler.agents.launches import ARGUMENT_LIMIT, literal, refuse_tool_lists, refuse_untrusted, with_attachments
 from ostler.agents.reader import Reader
 from ostler.errors import OstlerError
 from ostler.model import AnyEvent, Exit, Host, Launch, PlainAgent, Raw, TextDelta, Turn, Verdict
 
 TEXT_LIMIT = 1024 * 1024  # characters of output that the envelope keeps
-PROMPT_AS_ARGUMENT = 100_000  # bytes; the kernel takes no argument over 128 KiB
 UNCONFINED = "ostler does not know what the program does, and nothing confines it"
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
@@ -64,7 +63,7 @@ class PlainReader(TextReader):
             self.succeed(f"line: {text.strip()[:200]}")
         return events
 
-    def is_done(self, pattern: str) -> bool:
+    def is_done(self) -> bool:
         return self.result == "ok"
 
     def end(self, exit: Exit | None, stderr_tail: str) -> Verdict:
@@ -98,7 +97,7 @@ def plain_agent(name: str, plain: PlainAgent) -> Agent:
         env=plain.env_pass,
         login_elsewhere=True,
         project_config=all_project_config(),  # nobody knows what it takes from a folder: whatever any agent would
-        prompt_limit=PROMPT_AS_ARGUMENT if _names(plain.command, "prompt") else None,
+        prompt_limit=ARGUMENT_LIMIT if _names(plain.command, "prompt") else None,
         access=dict.fromkeys(ACCESS_ORDER, "nothing"),
         state=State(),  # nobody knows what it keeps where: `wall_paths` opens it
         unpromised=dict.fromkeys(("read", "write"), UNCONFINED),

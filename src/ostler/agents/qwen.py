@@ -13,15 +13,20 @@ from ostler.agents import qwen_tui as own_screen
 from ostler.agents.adapter import Agent, Conversation, State, tool_names
 from ostler.agents.gemini_tui import pasted_prompt
 from ostler.agents.hooks import HookFace, by_system_defaults
-from ostler.agents.launches import literal, refuse_servers, refuse_untrusted, with_attachments
+from ostler.agents.launches import (
+    ARGUMENT_LIMIT,
+    SYSTEM_FIRST,
+    literal,
+    refuse_servers,
+    refuse_untrusted,
+    with_attachments,
+)
 from ostler.agents.mcp import TRANSPORTS, by_file, program
 from ostler.agents.messages import MessagesReader, attachment_rules, conversation_flags, kind_said
 from ostler.agents.tui import TuiFace
 from ostler.agents.values import UUID, Record, number, table, tables, text
 from ostler.errors import OstlerError
 from ostler.model import AnyEvent, Exit, Host, Launch, McpServer, Turn, Usage, UsageReport, Verdict
-
-ARGUMENT_LIMIT = 100_000  # bytes; Linux refuses one argument of 128 KiB
 
 MODES: dict[Access, str] = {"read": "default", "write": "auto-edit", "full": "yolo"}
 EDITS = ("write_file", "edit", "notebook_edit")
@@ -42,7 +47,6 @@ HOOKS = HookFace(
 )
 NO_SERVERS = "ostler-allows-none"  # a name that no MCP server has
 OUTSIDE = "qwen does not keep its edits inside the folder; commands are off. With --access full they are on"
-SYSTEM_FIRST = "the system prompt was put before the first prompt"
 SYSTEM_LEFT_OUT = "the system prompt was left out: it is too long to go with a command"
 MENTIONED = "qwen takes @name for a file to read: it was sent as \\@name"
 

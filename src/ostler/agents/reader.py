@@ -138,7 +138,7 @@ class Reader:
         if re.match(API_ERROR, self.text):
             kind, said = kind_of(None, self.text), self.text.strip().removeprefix("[").removesuffix("]")
             return Problem(kind=kind, message=said[:2000], hint=self.hint(kind))
-        if made == 0 and not (self.turn.done_pattern and self.is_done(self.turn.done_pattern)):
+        if made == 0 and not (self.turn.done_pattern and self.is_done()):
             if (kind := kind_of(None, self.text)) in ("limited", "overloaded") and is_brief(self.text):
                 return Problem(kind=kind, message=self.text.strip(), hint=self.hint(kind))
             message = SAID_NOTHING.format(self.turn.agent)
@@ -166,7 +166,7 @@ class Reader:
             )
         if exit is not None and not exit.ok:
             return Problem(kind="crashed", message=f"{turn.agent} reported success but ended with {spoken(exit)}")
-        if turn.done_pattern and not self.is_done(turn.done_pattern):
+        if turn.done_pattern and not self.is_done():
             message = f"{turn.agent} finished, but no line of its answer matches {turn.done_pattern!r}"
             return Problem(kind="unproven", message=message, hint="Check its answer, or change done_pattern")
         if self._is_silent():
@@ -183,9 +183,9 @@ class Reader:
         _, made = self.spent or self._own_tokens()
         return made is None and not self.text.strip() and self.structured is None
 
-    def is_done(self, pattern: str) -> bool:
-        """Whether a line of the answer says that the work is done."""
-        return any(re.search(pattern, line) for line in self.text.splitlines())
+    def is_done(self) -> bool:
+        """Whether a line of the answer matches the turn's `done_pattern`."""
+        return any(re.search(self.turn.done_pattern, line) for line in self.text.splitlines())
 
     def no_result(self, exit: Exit | None, stderr_tail: str) -> Problem:
         """The process ended and the agent never said how the turn went."""

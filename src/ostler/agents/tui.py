@@ -15,6 +15,7 @@ from ostler.model import Asked, Host, Launch, Turn
 
 Status = Literal["starting", "ready", "busy", "asking", "ended"]
 OptionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+EMPTY_CELL = "\u2800"  # of braille: it looks like a blank, but what follows it is not read as a command
 Keys = tuple[str, ...]  # names of keys ("Enter", "Escape", "ctrl+c"), or characters that are typed
 
 

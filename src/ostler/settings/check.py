@@ -153,7 +153,7 @@ def _unsound(value: Any, path: Path) -> str:
 
 
 def _unsound_bound(value: Any, path: Path) -> str:
-    """Of the pool and of spending: '' when the bound is sound. None may not run at all, and 0 would say so."""
+    """Of the pool and of spending: '' when the bound is sound. 0 is refused: it would forbid every turn."""
     least = 0 if path[-1] in ("retries", "free_memory_mb") else 1 if path[0] == "pool" else 0.01
     if value is None or (math.isfinite(value) and value >= least):
         return ""

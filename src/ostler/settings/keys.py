@@ -57,7 +57,7 @@ class Forward(TokenSource, frozen=True, kw_only=True, omit_defaults=True):
 
     url: str = ""  # its `/api/sessions/ID/events` is posted to; empty: nobody is told
     what: tuple[Literal["hooks", "results", "journal"], ...] = ("hooks", "results")
-    wait: float = 60.0  # seconds that a turn waits at most which waits for it
+    wait: float = 60.0  # longest wait, in seconds, of a turn with wait_for=forwarded
 
 
 class Notify(TokenSource, frozen=True, kw_only=True, omit_defaults=True):

@@ -67,8 +67,8 @@ def find(agent: Agent, path: str, override: Sequence[str] | None = None) -> tupl
     if agent.module:
         # A file of ours, and -I: a folder of the turn that has a package named ostler must not be imported.
         return (sys.executable, "-IS", os.path.join(_PACKAGES, *agent.module.split(".")) + ".py")
-    located = (on_path(name, path) for name in agent.binaries)
-    return next(((program,) for program in located if program is not None), None)
+    programs = (on_path(name, path) for name in agent.binaries)
+    return next(((program,) for program in programs if program is not None), None)
 
 
 def on_path(name: str, path: str) -> str | None:

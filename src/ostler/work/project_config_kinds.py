@@ -19,7 +19,7 @@ FOLDERS = {
     **dict.fromkeys(("tool", "tools"), "tool"),
     **{"agents": "agent", "commands": "command", "extensions": "extension", "policies": "policy", "rules": "rule"},
 }
-PLURALS = {"policy": "policies", "key helper": "key helpers"}
+PLURALS = {"policy": "policies"}
 
 
 def described(kinds: Kinds, names: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from ostler.agents.adapter import Agent
 from ostler.agents.codex import agent as codex
 from ostler.agents.codex.items import retry_of
 from ostler.agents.gemini_dialog import ACP as GEMINI_ACP
-from ostler.agents.launches import refuse_tool_lists, refuse_untrusted
+from ostler.agents.launches import ARGUMENT_LIMIT, refuse_tool_lists, refuse_untrusted
 from ostler.agents.values import Record, table, text
 from ostler.model import Host, Launch, Limited, Turn
 
@@ -159,7 +159,7 @@ _QWEN = Acp(
     tool=_qwen_tool,
     model_by_flag=True,
     system="launch",
-    system_limit=qwen.ARGUMENT_LIMIT,
+    system_limit=ARGUMENT_LIMIT,
 )
 _RULES = "it trusts the folder: `allow` rules of its `.codex`, and yours, run commands outside of the sandbox"
 

@@ -5,6 +5,7 @@ from urllib.parse import quote
 from msgspec import structs
 
 from ostler.agents.acp.protocol import GUARD, Acp
+from ostler.agents.launches import SYSTEM_FIRST
 from ostler.agents.paths import is_inside
 from ostler.agents.values import Record
 from ostler.errors import OstlerError
@@ -16,7 +17,7 @@ def prompt_blocks(turn: Turn, acp: Acp, takes: Record) -> tuple[list[Record], li
     notices = []
     if turn.system and turn.first and _goes_before(turn.system, acp) and turn.system_mode == "append":
         turn = structs.replace(turn, prompt=f"{turn.system}\n\n{turn.prompt}")
-        notices.append("the system prompt was put before the first prompt")
+        notices.append(SYSTEM_FIRST)
     guarded = not turn.command and turn.prompt.lstrip()[:1] in tuple(acp.marks)
     said = GUARD + turn.prompt if guarded else turn.prompt
     return [{"type": "text", "text": said}, *(_block(each, turn, acp, takes) for each in turn.attachments)], notices

@@ -21,11 +21,17 @@ WIDEST: dict[Access, int] = {"read": 0, "write": 1, "full": 2}
 # Nothing is there. But what a profile forbids to read is kept from commands by the sandbox alone, so codex runs
 # none outside of it because of an `allow` rule, nor a second time after the sandbox stopped it.
 UNREADABLE = "/nonexistent/ostler"
+PROFILE = "ostler-"  # how the names of ostler's permission profiles begin
 KEPT = (".git", ".agents", ".codex")  # in the folder, and yet not writable
 
 
+def profile_name(turn: Turn) -> str:
+    """A name that no config of the user or a folder can know, and so none can add to."""
+    return f"{PROFILE}{turn.id}"
+
+
 def confinement(turn: Turn, profile: str) -> Record:
-    """Parameters of `thread/start` and its kin. `profile`: a name that no config can know, and so none can add to."""
+    """Parameters of `thread/start` and its kin. `profile`: its `profile_name`."""
     common = {"approvalPolicy": POLICY[turn.access], "approvalsReviewer": "user"}  # else a model gives the answers
     if turn.access == "full":
         return {**common, "sandbox": "danger-full-access"}

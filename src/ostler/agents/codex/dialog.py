@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from ostler.access import Access
-from ostler.agents.codex.access import confinement, escalates, wider, writable
+from ostler.agents.codex.access import confinement, escalates, profile_name, wider, writable
 from ostler.agents.codex.items import AppServerReader, changed, diff_of, payloads
 from ostler.agents.codex.launch import PROMPT_LIMIT, native_image
 from ostler.agents.codex.mcp import ANSWERS, asks_for_call, call_of, server_of
@@ -77,12 +77,12 @@ class CodexDialog(Dialog):
         self._open: dict[str, OpenRequest] = {}  # ask → codex's request, also while it is looked into
         self._patches: dict[str, Record] = {}  # item → the patch that it proposes
         self._histories: dict[str, str] = {}  # thread → the file of its history
-        self._profile = f"ostler-{turn.id}"  # a name that no config of a folder can know, and add to
+        self._profile = profile_name(turn)
         self._thread = ""
         self._turn = ""  # the one that runs, once codex has named it
         self._starting = False
         self._stopping = False
-        self._held: list[str] = []  # words for a turn that has no name yet
+        self._deferred_steers: list[str] = []  # words for a turn that has no name yet
         self._model = turn.model
         self._models: tuple[Offer, ...] = ()
         self._notices: list[AnyEvent] = []  # what was told before the first turn
@@ -102,7 +102,7 @@ class CodexDialog(Dialog):
             params["outputSchema"] = turn.schema
         self.reader = AppServerReader(turn)
         self.reader.agent_session, self.reader.model = self._thread, self._model
-        self._turn, self._starting, self._stopping, self._held = "", True, False, []
+        self._turn, self._starting, self._stopping, self._deferred_steers = "", True, False, []
         notices, self._notices = self._notices, []
         return [Tell([self.reader.started(), *notices]), *self.offers(), self._request("turn/start", params)]
 
@@ -115,7 +115,7 @@ class CodexDialog(Dialog):
 
     def steer(self, text: str) -> list[Step]:
         if self._starting:
-            self._held.append(text)
+            self._deferred_steers.append(text)
             return []
         if not self._turn:
             raise OstlerError("not_found", "no turn is running that could be steered", "Send it as the next prompt")
@@ -257,8 +257,8 @@ class CodexDialog(Dialog):
         if not self._starting:
             return []
         self._turn, self._starting = turn, False
-        held, self._held = self._held, []
-        steps = [step for words in held for step in self.steer(words)]
+        deferred, self._deferred_steers = self._deferred_steers, []
+        steps = [step for words in deferred for step in self.steer(words)]
         return [*steps, *(self.interrupt() if self._stopping else [])]
 
     def _not_started(self, error: Record) -> list[Step]:

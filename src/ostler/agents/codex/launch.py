@@ -4,15 +4,13 @@ import json
 
 from ostler.access import Access
 from ostler.agents.codex.hooks import hook_flags
-from ostler.agents.launches import refuse_tool_lists, with_attachments
+from ostler.agents.launches import ARGUMENT_LIMIT, SYSTEM_FIRST, refuse_tool_lists, with_attachments
 from ostler.agents.values import UUID
 from ostler.errors import OstlerError
 from ostler.model import Attachment, Host, Launch, McpServer, Turn
 
 PROMPT_LIMIT = 1_048_576  # characters; above, codex ends after `thread.started`
-ARGUMENT_LIMIT = 100_000  # bytes; Linux takes 131,071 in one argument
 SANDBOX: dict[Access, str] = {"read": "read-only", "write": "workspace-write", "full": "danger-full-access"}
-SYSTEM_FIRST = "the system prompt was put before the first prompt"
 # RUST_LOG: errors, and of the telemetry events those of a refusal and those with a tool's arguments.
 LOG_FILTER = "error,codex_otel.log_only[{outcome}]=info,codex_otel.log_only[{arguments}]=info"
 

@@ -3,7 +3,7 @@
 import re
 
 from ostler.access import Access
-from ostler.agents.codex.access import PROFILES, UNREADABLE
+from ostler.agents.codex.access import PROFILE, PROFILES, UNREADABLE, profile_name
 from ostler.agents.codex.hooks import hook_flags
 from ostler.agents.codex.launch import toml, trust_flag
 from ostler.agents.codex.reader import kind_of_message, words_of
@@ -11,6 +11,7 @@ from ostler.agents.launches import refuse_tool_lists, with_attachments
 from ostler.agents.reader import decode
 from ostler.agents.tool_input import title_of
 from ostler.agents.tui import (
+    EMPTY_CELL,
     DialogOption,
     OptionKind,
     Question,
@@ -33,8 +34,6 @@ NAMES = {
     "apply_patch": "file_change",
 }
 _FAILED = re.compile(r"exited with code [1-9]|^Exit code: [1-9]|\baborted by user", re.M)
-PROFILE = "ostler-"
-EMPTY_CELL = "\u2800"
 INTERRUPTED = r"Conversation interrupted"
 _BOX = r"^› "
 _BUSY = re.compile(r"^[•◦] .*\((?:\d+[hm] )*\d+s • esc to interrupt\b")
@@ -72,7 +71,7 @@ def tui_launch(turn: Turn, host: Host) -> Launch:
 def _confinement(turn: Turn) -> list[str]:
     if turn.access == "full":
         return ["--sandbox=workspace-write"]
-    name = f"{PROFILE}{turn.id}"  # which no config can know, and so none can add to
+    name = profile_name(turn)
     rules = f'extends={toml(PROFILES[turn.access])},filesystem={{{toml(UNREADABLE)}="deny"}},network={{enabled=false}}'
     return [f"--config=permissions={{{toml(name)}={{{rules}}}}}", f"--config=default_permissions={toml(name)}"]
 

@@ -108,7 +108,7 @@ class Asks:
 def kind_for(asked: Asked, option: str) -> AnswerKind:
     """The kind of the option that this word means, among those offered: never by position or id.
 
-    An ask without the wanted strength takes the weaker one ("allow" may be only "always" offered: refused).
+    `allow` never becomes `allow_always`; raises bad_request if only that is offered.
     """
     wanted = _KINDS.get(option)
     if wanted is None:

@@ -69,7 +69,7 @@ class PaneTui(LiveTui):
             remove=() if lends_logins(placed) else placed,
         ).start
         try:
-            options = pane_options(attempt, structs.replace(note), start)
+            options = pane_options(attempt, note, start)
             program = await resources.terminals.open_pane(session.id, options)
         except BaseException:
             remove_files(placed)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 from ostler import clock
@@ -67,9 +68,9 @@ class TailedProcess:
         if self._stop.left:
             raise LeftInPane
 
-    async def _gone_after(self, signalled: "object", seconds: float = 2.0) -> bool:
-        assert self._program is not None and callable(signalled)
-        signalled()
+    async def _gone_after(self, send_signal: Callable[[], object], seconds: float = 2.0) -> bool:
+        assert self._program is not None
+        send_signal()
         await asyncio.wait([self._program.done], timeout=seconds)
         return self._program.done.done()
 

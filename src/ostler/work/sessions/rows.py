@@ -9,13 +9,11 @@ from ostler.errors import OstlerError
 from ostler.model import Session, TurnRow
 from ostler.settings import Settings
 from ostler.store import Store
-from ostler.work.terminals.new_terminal import checked_name
+from ostler.work.terminals.new_terminal import checked_name, random_letters
 from ostler.work.turns.checked_types import check_types
 
 JOINED = "machine:id"  # a note that the store of a machine among others has
 SHORT_ID, LONG_ID = 4, 10  # letters; a long one is nobody else's on any machine
-
-_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # nothing that is misread
 
 
 def new_session_row(store: Store, settings: Settings, **fields: Any) -> Session:
@@ -33,8 +31,7 @@ def new_session_row(store: Store, settings: Settings, **fields: Any) -> Session:
 def new_session_id(taken: Callable[[str], bool], least: int = SHORT_ID) -> str:
     """A short id that people can type; longer when short ones run out."""
     for size in (least, least, least, least + 1, least + 1, least + 2, least + 4, least + 8):
-        id = "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in os.urandom(size))
-        if not taken(id):
+        if not taken(id := random_letters(size)):
             return id
     return os.urandom(16).hex()
 

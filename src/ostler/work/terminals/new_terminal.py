@@ -30,7 +30,12 @@ def new_turn_terminal_id() -> str:
 
 
 def _random_id(size: int) -> str:
-    return "t-" + "".join([_ALPHABET[byte % len(_ALPHABET)] for byte in os.urandom(size)])
+    return f"t-{random_letters(size)}"
+
+
+def random_letters(size: int) -> str:
+    """For ids that people can type."""
+    return "".join([_ALPHABET[byte % len(_ALPHABET)] for byte in os.urandom(size)])
 
 
 def checked_name(name: str, of: str = "terminal") -> str:

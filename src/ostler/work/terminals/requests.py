@@ -14,7 +14,7 @@ class TerminalRequest(OwnerRequest, frozen=True, kw_only=True):
 
 
 class ViewTerminal(TerminalRequest, frozen=True, kw_only=True, tag="view"):
-    """Answered by `{"ok": true}`, then by frames in both directions: see `remote.py`."""
+    """Answered by `{"ok": true}`, then by frames in both directions: see `remote_viewing.py`."""
 
     author: Author
     rights: Rights

@@ -1,1 +1,1 @@
-"""Visible agents: their own screens in terminals of their sessions, watched, typed into, and kept for many turns."""
+"""Agents' own screens in terminals of their sessions: watched, typed into, and kept for many turns."""

@@ -227,12 +227,11 @@ class TuiTurn:
         says = status_says(self.face.status(screen, structs.replace(self.watch.signals, state="", title="")))
         if says is None or self.evidence.sent_at is None:
             return
-        pattern = self.attempt.turn.done_pattern
         if says == "ready" and self.reader.result is None and self.evidence.looks_taken:
             text = self._screen_text()
             if not self.reader.prompted:
                 self.reader.text = text
-                if pattern and self.reader.is_done(pattern):
+                if self.attempt.turn.done_pattern and self.reader.is_done():
                     await self._add_signal("pattern", "done", now)
             if self.face.interrupted and re.search(self.face.interrupted, text):
                 says = "interrupted"
