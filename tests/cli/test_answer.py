@@ -61,7 +61,7 @@ def test_nothing_is_asked(shell: Any) -> None:
     for args in (("answer", "talk", "allow"), ("steer", "talk", "more")):
         ran = shell(*args)
         assert (ran.returncode, ran.stdout) == (2, "")
-        assert "no turn is running in session" in ran.stderr
+        assert "no turn is running in session talk" in ran.stderr
     assert shell("answer", "nobody", "allow").returncode == 2
     assert "--message goes with deny" in shell("answer", "talk", "allow", "--message", "x").stderr
     assert "TEXT is empty" in shell("steer", "talk", " ").stderr

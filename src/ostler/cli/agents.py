@@ -181,7 +181,7 @@ def resumable(row: "Session", checks: "Iterable[Check]") -> "list[Line]":
 
     marks = {True: ("✓ ", GOOD), False: ("✗ ", BAD), None: ("? ", WARN)}
     bad = any(check.ok is False for check in checks)
-    lines: list[Line] = [[marks[not bad], (one_line(row.name or row.id), BOLD), (f" · session with {row.agent}", DIM)]]
+    lines: list[Line] = [[marks[not bad], (one_line(row.label), BOLD), (f" · session with {row.agent}", DIM)]]
     for check in checks:
         lines.append([("    ", ""), marks[check.ok], (f"{check.name:<13}", DIM), (one_line(check.text, 400), "")])
         if check.hint and check.ok is False:

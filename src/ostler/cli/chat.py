@@ -94,7 +94,7 @@ async def _talk(settings: "Settings", agent: str | None, verbose: bool, options:
     finally:
         await talk.close()
         if sys.stdin.isatty() and talk.session.last is not None:
-            print_lines([continue_line(talk.session.row.name or talk.session.id, talking=True)])
+            print_lines([continue_line(talk.session.row.label, talking=True)])
 
 
 @contextlib.contextmanager

@@ -90,7 +90,7 @@ class ChatInput:
     async def lines(self) -> AsyncGenerator[str, None]:
         """What is typed, one after the other. While this runs, all that is printed comes above the line."""
         async with self._editor.shown():
-            name = self._talk.session.row.name or self._talk.session.id
+            name = self._talk.session.row.label
             click.echo(f"session {name} · /help, ctrl-d leaves", err=True)
             while self._waiting or not self._over:
                 if not self._waiting:

@@ -62,7 +62,7 @@ def _only(o: "Ostler", rows: "Collection[Session]") -> "Session | None":
     here = os.path.realpath(".")
     rows = [row for row in rows if is_within(row, here)] or rows
     if len(rows) > 1:
-        listed = ", ".join(f"{row.name or row.id} ({row.profile or row.agent}, {row.state})" for row in rows)
+        listed = ", ".join(f"{row.label} ({row.profile or row.agent}, {row.state})" for row in rows)
         raise OstlerError("bad_request", f"{len(rows)} sessions match: {listed}", "Name one of them")
     return next(iter(rows), None)
 

@@ -47,7 +47,7 @@ def diff(session: str | None, turn: int | None, stat: bool, json: bool) -> None:
         _print_json(row, turns)
     elif not changed:
         said = "read-only" if all(t.turn.access == "read" for _, t, _ in turns) else "nothing was changed"
-        click.echo(f"no changes in {row.name or row.id} ({said})", err=True)
+        click.echo(f"no changes in {row.label} ({said})", err=True)
     elif stat:
         _print_stat(changed)
     else:

@@ -145,7 +145,7 @@ def close(session: str | None, json: bool) -> None:
 def _called(row: "Session") -> str:
     from ostler.terminal.safe import one_line
 
-    return one_line(row.name or row.id)
+    return one_line(row.label)
 
 
 def _print_json(value: object) -> None:

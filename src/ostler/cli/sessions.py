@@ -121,7 +121,7 @@ def fork(session: str | None, name: str | None) -> None:
     async def forked(o: "Ostler") -> str:
         row = latest_session(o, session, with_commands=False)
         copy = await (await o.session(session=row.id)).fork(name)
-        return copy.row.name or copy.row.id
+        return copy.row.label
 
     from ostler.render.lines import continue_line, plain
 
@@ -151,7 +151,7 @@ def cancel(session: str | None, signal: "SignalName | None") -> None:
     if row is None:
         click.echo("nothing is running in this session")
     else:
-        click.echo("cancelled" if session is not None else f"cancelled {row.name or row.id}")
+        click.echo("cancelled" if session is not None else f"cancelled {row.label}")
 
 
 @click.command(short_help="Remove old sessions and their files.")
@@ -176,6 +176,6 @@ def prune(everywhere: bool, older_than: float | None, dry_run: bool, json: bool)
         click.echo(json_text(removed), nl=False)
         return
     for row in removed:
-        click.echo(row.name or row.id)
+        click.echo(row.label)
     where = "" if everywhere else " of this folder"
     click.echo(f"{'would remove' if dry_run else 'removed'} {counted(len(removed), 'session')}{where}")

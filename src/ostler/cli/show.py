@@ -64,9 +64,7 @@ def chosen_turns(turns: "list[TurnRow]", number: int | None, row: "Session") -> 
         from ostler.errors import OstlerError
         from ostler.render.lines import counted
 
-        raise OstlerError(
-            "not_found", f"session {row.name or row.id} has {counted(len(turns), 'turn')}, no turn {number}"
-        )
+        raise OstlerError("not_found", f"session {row.label} has {counted(len(turns), 'turn')}, no turn {number}")
     return [turns[number - 1]]
 
 
@@ -153,7 +151,7 @@ async def _follow(o: "Ostler", row: "Session", options: dict[str, Any]) -> None:
                 view.begin(row.agent)
             view.show(event)
             if not options["events"] and isinstance(event, Asked) and _is_open(o, event):
-                view.show(Notice(text=how_to_answer(row.name or row.id, event)))
+                view.show(Notice(text=how_to_answer(row.label, event)))
             ended = o.store.turn(turn) if type(event).__name__ == "Ended" else None
             if ended and ended.envelope:
                 view.end(ended.envelope)

@@ -108,13 +108,13 @@ def _print_asks(o: "Ostler", row: "Session", printed: set[str]) -> None:
             printed.add(asked.id)
             for line in asked_lines(asked):
                 click.echo(plain(line), err=True)
-            click.echo(f"  {how_to_answer(row.name or row.id, asked)}", err=True)
+            click.echo(f"  {how_to_answer(row.label, asked)}", err=True)
 
 
 def _name(subject: "Session | TerminalRow") -> str:
     from ostler.model import Session
 
-    return (subject.name or subject.id) if isinstance(subject, Session) else subject.id
+    return subject.label if isinstance(subject, Session) else subject.id
 
 
 def _print_result(result: "Envelope | TerminalRow | None") -> None:

@@ -52,6 +52,11 @@ class Session(Struct, frozen=True, kw_only=True):
     transport: TransportName | None = None  # of its turns; None: its profile says, else it is a pipe
     moving_to: TransportName | None = None  # the one that it gets when the turn that runs has ended
 
+    @property
+    def label(self) -> str:
+        """What people call it: its name, or its id where it has none."""
+        return self.name or self.id
+
 
 class TurnRow(Struct, frozen=True, kw_only=True):
     """A turn as the store keeps it."""

@@ -216,7 +216,7 @@ def refusal(denial: Denial, folder: str = "") -> Line:
 def session_rows(sessions: Sequence[Session], now: float, home: str) -> list[tuple[str, ...]]:
     return [
         (
-            s.name or s.id,
+            s.label,
             one_line(s.agent),
             s.state,
             counted(s.turns, "turn"),

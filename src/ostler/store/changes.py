@@ -125,7 +125,7 @@ def need_session(db: sqlite3.Connection, id: str) -> Session:
 
 def busy(session: Session) -> OstlerError:
     hint = "Wait for its turn to end, queue with --wait, or cancel it"
-    return OstlerError("busy", f"session {session.name or session.id} is busy", hint)
+    return OstlerError("busy", f"session {session.label} is busy", hint)
 
 
 def _changed(session: Session, fields: Mapping[str, Any]) -> Session:
@@ -279,8 +279,8 @@ def end_turn(
 
 def refuse_closed(session: Session) -> None:
     if session.state == "closed":
-        hint = f"Start a new session, or copy this one: ostler fork {session.name or session.id}"
-        raise OstlerError("bad_request", f"session {session.name or session.id} is closed", hint)
+        hint = f"Start a new session, or copy this one: ostler fork {session.label}"
+        raise OstlerError("bad_request", f"session {session.label} is closed", hint)
 
 
 def _need_turn(db: sqlite3.Connection, id: str) -> tuple[str, TurnState]:

@@ -422,8 +422,8 @@ async def test_what_an_existing_session_cannot_be_given_is_refused(stable: Stabl
         plain = await o.session("script", folder=str(stable.folder), name="barn")
         await collect(plain, "[[say:a]]")
         for given, said in (
-            ({"name": "shed"}, "the name 'shed'"),
-            ({"agent_session": "11111111-2222-4333-8444-555555555555"}, "the agent session '1111"),
+            ({"name": "shed"}, "session barn already exists; its name"),
+            ({"agent_session": "11111111-2222-4333-8444-555555555555"}, "its agent session cannot be set here"),
             ({"agent": "terse"}, "uses script, not terse"),
         ):
             with pytest.raises(OstlerError) as caught:

@@ -64,6 +64,22 @@ async def test_what_cannot_be_opened(stable: Stable, options: dict[str, Any], ki
         assert len(o.sessions()) == 1
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"name": "loft"}, "session barn already exists; its name cannot be set here"),
+        ({"agent_session": "other"}, "session barn already exists; its agent session cannot be set here"),
+        ({"agent": "claude"}, "session barn uses script, not claude"),
+    ],
+)
+async def test_a_session_that_has_a_name_is_called_by_it(stable: Stable, options: dict[str, Any], message: str) -> None:
+    async with stable.ostler() as o:
+        await kept(o, stable)
+        with pytest.raises(OstlerError) as caught:
+            await opened(o, session="barn", **options)
+        assert caught.value.message == message
+
+
 async def test_plug_ins_are_loaded_for_a_name_that_they_might_have(
     stable: Stable, monkeypatch: pytest.MonkeyPatch
 ) -> None:

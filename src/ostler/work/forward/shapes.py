@@ -56,7 +56,7 @@ def rows_of_end(settings: Settings, session: Session, envelope: Envelope, at: fl
 def notice(session: Session, on: str, turn: str, text: str) -> dict[str, Any]:
     """What somebody is told who is to look."""
     words = {"asked": "asks", "ended": "is done", "failed": "failed"}
-    title = f"{session.agent} {words[on]} in {session.name or session.id}"
+    title = f"{session.agent} {words[on]} in {session.label}"
     line = " ".join(text.split())[:_LINE]
     known = {"on": on, "title": title, "text": line, "session": session.id, "name": session.name, "turn": turn}
     return {**known, "agent": session.agent, "folder": session.folder}

@@ -151,7 +151,7 @@ def _terminal(new: NewProgram, pane: Pane) -> PtyTerminal:
 
 def window_name(session: Session) -> str:
     """What people find it by: tmux takes `:` and `.` for its own."""
-    name = "".join(c if c.isprintable() and c not in ":.#" else "-" for c in session.name or session.id)
+    name = "".join(c if c.isprintable() and c not in ":.#" else "-" for c in session.label)
     return name[:60] or "ostler"
 
 

@@ -27,10 +27,10 @@ async def hand_over(
     runs, and not_found where there is nothing to hand over.
     """
     if row.state not in ("idle", "closed"):
-        raise OstlerError("busy", f"session {row.name or row.id} is busy", "Wait for its turn to end, or cancel it")
+        raise OstlerError("busy", f"session {row.label} is busy", "Wait for its turn to end, or cancel it")
     work = await asyncio.to_thread(handed_work, context.store, row)
     if not work.turns:
-        raise OstlerError("not_found", f"session {row.name or row.id} has no turns to hand over")
+        raise OstlerError("not_found", f"session {row.label} has no turns to hand over")
     options = SessionOptions(agent=agent, folder=row.folder, name=name, access=row.access)
     live = await open_session(context, options)
     live.row = structs.replace(live.row, handed_from=row.id)

@@ -158,7 +158,7 @@ class LiveSession:
         if not agent.forks:
             raise OstlerError("unsupported", f"{agent.name} cannot fork a conversation", "Start a new session")
         if self.row.agent_session is None:
-            raise OstlerError("not_found", f"session {self.id} has no conversation to fork yet")
+            raise OstlerError("not_found", f"session {self.row.label} has no conversation to fork yet")
         row = new_session_row(
             self.context.store,
             self.setup.settings,
@@ -431,7 +431,7 @@ class LiveSession:
         if turn.resume and self.row.served_by and self.row.served_by != server.name:
             raise OstlerError(
                 "denied",
-                f"session {self.id} was served by {self.row.served_by}, not by {server.name}",
+                f"session {self.row.label} was served by {self.row.served_by}, not by {server.name}",
                 "Start a new session",
             )
 

@@ -52,7 +52,7 @@ async def move_session(
 def check_move(setup: Setup, row: Session, transport: TransportName) -> TransportName:
     """The transport that it has now. Raises `unsupported` where the agent lacks the other one."""
     if row.agent not in setup.agents:
-        raise OstlerError("unsupported", f"session {row.name or row.id} has no agent: it ran a command")
+        raise OstlerError("unsupported", f"session {row.label} has no agent: it ran a command")
     named, server, agents = setup.agents[row.agent], server_of(setup, row.agent), tuple(setup.agents.values())
     check_transport(transport, server, agents)
     profile = setup.settings.profiles.get(row.profile or "", Profile())
@@ -79,7 +79,7 @@ async def _asked_for(context: SessionContext, row: Session, move: Move) -> Sessi
     except OstlerError as error:
         if error.kind != "busy":
             raise
-        raise OstlerError("busy", f"a turn is running in session {row.name or row.id}", _HINT) from error
+        raise OstlerError("busy", f"a turn is running in session {row.label}", _HINT) from error
 
 
 async def _later(context: SessionContext, session: str, stop: Stop) -> Session:

@@ -113,13 +113,13 @@ def _latest(context: SessionContext, agent: str | None, folder: str | None) -> S
 def _check_continues(context: SessionContext, row: Session, agent: str | None, folder: str | None) -> str | None:
     """Raises where that is another session's. The model, where `agent` is the name of one."""
     if row.expires_at is not None and row.expires_at < clock.now():
-        raise OstlerError("not_found", f"session {row.id} has expired", "Start a new one")
+        raise OstlerError("not_found", f"session {row.label} has expired", "Start a new one")
     choice = choose(context.setup_in(row.folder).settings, agent) if agent is not None else None
     if choice is not None and not choice.fits(row):
-        raise OstlerError("bad_request", f"session {row.id} uses {row.profile or row.agent}, not {agent}")
+        raise OstlerError("bad_request", f"session {row.label} uses {row.profile or row.agent}, not {agent}")
     if folder is not None and check_folder(folder) != row.folder:
         raise OstlerError(
-            "bad_request", f"session {row.id} belongs to {row.folder}", "Leave out --folder, or start a new one"
+            "bad_request", f"session {row.label} belongs to {row.folder}", "Leave out --folder, or start a new one"
         )
     check_folder(row.folder)
     return choice.model if choice is not None and choice.profile is None else None
@@ -130,7 +130,7 @@ def _refuse_new(row: Session, **given: str | None) -> None:
     for name, value in given.items():
         if value is not None and value != getattr(row, name):
             what = name.replace("_", " ")
-            message = f"session {row.id} exists: it cannot be given the {what} {value!r}"
+            message = f"session {row.label} already exists; its {what} cannot be set here"
             raise OstlerError("bad_request", message, f"Leave the {what} out, or start a new session")
 
 

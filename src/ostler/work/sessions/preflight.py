@@ -56,7 +56,7 @@ def _folder(row: Session) -> Check:
     if not os.path.isdir(row.folder):
         return Check(name="folder", ok=False, text=f"no such folder: {row.folder}", hint=_NEW, kind="not_found")
     if (now := os.path.realpath(row.folder)) != row.folder:
-        text = f"the folder of session {row.id}, {row.folder}, now leads to {now}"
+        text = f"the folder of session {row.label}, {row.folder}, now leads to {now}"
         return Check(name="folder", ok=False, text=text, hint=_NEW, kind="denied")
     return Check(name="folder", ok=True, text=row.folder)
 
@@ -75,7 +75,7 @@ def _conversation(setup: Setup, row: Session, env: Mapping[str, str]) -> Check:
     if known is None:
         return Check(name="conversation", ok=None, text=f"{server.name} keeps too many to look for {kept}")
     if not known:
-        text = f"{server.name} no longer has the conversation {kept} of session {row.id}"
+        text = f"{server.name} no longer has the conversation {kept} of session {row.label}"
         return Check(name="conversation", ok=False, text=text, hint=_NEW, kind="not_found")
     return Check(name="conversation", ok=True, text=f"{server.name} has {kept}")
 
@@ -113,8 +113,8 @@ def _owner(setup: Setup, sessions: set[str]) -> Check:
 
 def _access(row: Session, wanted: Access, explicit: bool) -> Check:
     if not suffices(row.access, wanted) and not explicit:
-        text = f"session {row.id} has access {row.access}, the turn would have {wanted}"
-        return Check(name="access", ok=False, text=text, hint=f"Say so: --access {wanted}", kind="denied")
+        text = f"session {row.label} has access {row.access}, the turn would have {wanted}"
+        return Check(name="access", ok=False, text=text, hint=f"Pass --access {wanted} to allow it", kind="denied")
     return Check(name="access", ok=True, text=f"{row.access}, unless a turn is given another")
 
 

@@ -178,7 +178,7 @@ class Terminals:
         """None: the newest live one again. Raises `not_found` for a terminal that is not of this session."""
         owner = self._session(session)
         if id is not None and self.get(id).session != owner.id:
-            raise OstlerError("not_found", f"terminal {id} is not one of session {owner.id}")
+            raise OstlerError("not_found", f"terminal {id} is not one of session {owner.label}")
         await self._store.change_session(owner.id, primary=id)
 
     def _session(self, id: str) -> Session:
@@ -237,7 +237,8 @@ class Terminals:
         """The session's primary terminal; without a live one the newest that there was. Raises `not_found`."""
         row = self.primary_or_newest(session)
         if row is None:
-            raise OstlerError("not_found", f"session {session} has no terminal", "Open one: ostler exec --tty -- bash")
+            label = self._session(session).label
+            raise OstlerError("not_found", f"session {label} has no terminal", "Open one: ostler exec --tty -- bash")
         return await self.locate(row.id)
 
     async def _local(self, id: str) -> LocalTerminal | None:

@@ -90,13 +90,15 @@ class TurnControl:
         row = find_session(self._store, key)
         running = [turn for turn in self._store.running_turns() if turn.session == row.id and turn.state != "queued"]
         if not running:
-            raise OstlerError("not_found", f"no turn is running in session {row.id}")
+            raise OstlerError("not_found", f"no turn is running in session {row.label}")
         return running[0]
 
     def _only_ask(self, turn: TurnRow) -> str:
         asks = self._store.open_asks(turn.session, turn.id)
         if not asks:
-            raise OstlerError("not_found", f"no ask is open in session {turn.session}")
+            session = self._store.session(turn.session)
+            label = session.label if session is not None else turn.session
+            raise OstlerError("not_found", f"no ask is open in session {label}")
         if len(asks) > 1:
             raise OstlerError("bad_request", "several asks are open", f"Name one: {', '.join(a.id for a in asks)}")
         return asks[0].id
