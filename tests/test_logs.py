@@ -50,7 +50,10 @@ def test_what_was_asked_for(variable: str, level: str | None, file: str | None, 
 def test_a_level_that_does_not_exist() -> None:
     with pytest.raises(OstlerError) as raised:
         log_options("loud", None, None)
-    assert str(raised.value) == "OSTLER_LOG=loud names no level. Use one of debug, info, warning, error, or LEVEL:FILE"
+    assert (
+        str(raised.value)
+        == "OSTLER_LOG=loud is not a valid log level. Use one of debug, info, warning, error, or LEVEL:FILE"
+    )
 
 
 def test_a_line_has_time_process_level_and_module(log: logging.Logger, out: io.StringIO) -> None:

@@ -355,7 +355,7 @@ def test_every_variable(place: Place) -> None:
             "unknown setting asks.2.comand",
             "Did you mean command?",
         ),
-        ("[[asks]]\nanswer = 'ask'\n[[asks]]\ntool = 'x'", 3, "asks.2: it needs answer", ""),
+        ("[[asks]]\nanswer = 'ask'\n[[asks]]\ntool = 'x'", 3, "asks.2: answer is required", ""),
         ("[[asks]]\nanswer = 'yes'", 2, "asks.1.answer: 'yes' is none of allow, deny, ask", ""),
         ("state = ''", 1, "state: it is empty", ""),
         (
@@ -393,7 +393,7 @@ def test_not_utf8(place: Place) -> None:
     ("variable", "value", "message"),
     [
         ("OSTLER_ACCESS", "all", "OSTLER_ACCESS: access: 'all' is none of read, write, full"),
-        ("OSTLER_LEAN", "maybe", "OSTLER_LEAN: lean: 'maybe' is neither 1 nor 0"),
+        ("OSTLER_LEAN", "maybe", "OSTLER_LEAN: lean: 'maybe' is not true or false"),
         ("OSTLER_TTL_DAYS", "week", "OSTLER_TTL_DAYS: ttl_days: 'week' is not a number"),
         ("OSTLER_TERMINALS", "many", "OSTLER_TERMINALS: terminals: 'many' is not a number"),
         ("OSTLER_PORT", "http", "OSTLER_PORT: port: 'http' is not a number"),
@@ -412,7 +412,7 @@ def test_wrong_variables(place: Place, variable: str, value: str, message: str) 
 def test_a_misspelt_variable_is_told_and_an_empty_one_is_none(place: Place) -> None:
     environ = {"OSTLER_ACESS": "full", "OSTLER_TURN": "t1", "OSTLER_SOMETHING_ELSE": "1", "OSTLER_ACCESS": ""}
     loaded = place.load(environ=environ)
-    assert loaded.notices == ("the variable OSTLER_ACESS means nothing. Did you mean OSTLER_ACCESS?",)
+    assert loaded.notices == ("unknown variable OSTLER_ACESS. Did you mean OSTLER_ACCESS?",)
     assert loaded.settings.access == "read"
 
 

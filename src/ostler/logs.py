@@ -40,7 +40,7 @@ def log_options(variable: str, level: str | None, file: str | None) -> LogOption
     """Flags win over the variable, which is `LEVEL` or `LEVEL:FILE`. Raises bad_request."""
     named, _, beside = variable.partition(":")
     if named and named.lower() not in LEVELS:
-        message = f"OSTLER_LOG={variable} names no level"
+        message = f"OSTLER_LOG={variable} is not a valid log level"
         raise OstlerError("bad_request", message, f"Use one of {', '.join(LEVELS)}, or LEVEL:FILE")
     file = os.path.abspath(file or beside) if file or beside else ""
     return LogOptions(level or named.lower() or ("info" if file else ""), file)

@@ -340,7 +340,7 @@ def test_always_covers_the_very_same_call() -> None:
     dialog = running()
     dialog.answer(_ask(dialog)[-1].asked.id, "allow_always")
     told, write = _ask(dialog, id=2, toolCallId="d")
-    assert isinstance(told.events[-1], Answered) and told.events[-1].by == "an answer before"
+    assert isinstance(told.events[-1], Answered) and told.events[-1].by == "an earlier answer"
     assert write.record == {"jsonrpc": "2.0", "id": 2, "result": {"outcome": {"outcome": "selected", "optionId": "y"}}}
     assert isinstance(_ask(dialog, id=3, toolCallId="e", rawInput={"command": "ls\nrm -rf ."})[-1], Ask)
 

@@ -31,7 +31,7 @@ def test_qwen_is_not_asked_twice_what_was_always_allowed() -> None:
     (write,) = dialog.answer("1", "allow_always")
     assert write.record["response"]["response"] == {"behavior": "allow", "updatedInput": {"command": "ls"}}
     told, write = _asks(dialog, "2", "run_shell_command", command="ls")
-    assert told.events[-1] == Answered(id="2", option="allow_always", by="an answer before")
+    assert told.events[-1] == Answered(id="2", option="allow_always", by="an earlier answer")
     assert write.record["response"]["request_id"] == "2"
     assert isinstance(_asks(dialog, "3", "run_shell_command", command="ls -l")[0], Ask)
     _asks(dialog, "4", "edit", file_path="/workspace/a", old_string="x", new_string="y")

@@ -101,7 +101,7 @@ def test_leaving_the_modes_of_the_access_ends_the_dialog(access: str, ended: boo
                 Problem(
                     kind="denied",
                     message=f"mine left the modes of access {access} for 'yolo'",
-                    hint="The next turn begins a new process. What needs more is run with a wider --access",
+                    hint="The next turn starts a new process. To allow this mode, use a wider --access",
                 )
             )
         ]

@@ -24,7 +24,7 @@ BROKEN: dict[str, tuple[list[str], int, str]] = {
         1,
         f"mine is not an ACP agent: it printed 'Welcome' and ended with exit code 0. {CHECK}",
     ),
-    "echo": (["cat"], 1, f"mine is not an ACP agent: it says back what it is told. {CHECK}"),
+    "echo": (["cat"], 1, f"mine is not an ACP agent: it only echoes its input. {CHECK}"),
     "mute": (["sleep", "1000"], 124, f"mine did not open a dialog within 0.5 s. {BY_HAND}"),
     "version-2": ([], 1, "mine speaks version 2 of ACP, ostler speaks version 1. Update mine or ostler"),
     "needs-login": ([], 1, "mine needs a login: Authentication required. Run `friendly login`"),

@@ -57,7 +57,11 @@ def test_a_file_of_ones_own(shell: Shell) -> None:
     "args, env, words",
     [
         (("--log-level", "loud"), {}, "'loud' is not one of 'debug', 'info', 'warning', 'error'"),
-        ((), {"OSTLER_LOG": "loud"}, "OSTLER_LOG=loud names no level. Use one of debug, info, warning, error"),
+        (
+            (),
+            {"OSTLER_LOG": "loud"},
+            "OSTLER_LOG=loud is not a valid log level. Use one of debug, info, warning",
+        ),
     ],
 )
 def test_a_wrong_level_is_told(shell: Shell, args: tuple[str, ...], env: dict[str, str], words: str) -> None:

@@ -440,7 +440,7 @@ def test_flags_behind_the_command_are_the_commands_own(shell: Any) -> None:
     late = shell("exec", "make test", "--json")
     assert late.stderr == (
         "ostler: `make test` is not a command that can be run. "
-        "A line for the shell stands alone, and ostler's own flags before it\n"
+        "Put a shell line last, as one argument, after ostler's own flags\n"
     )
 
 

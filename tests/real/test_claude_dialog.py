@@ -55,7 +55,7 @@ async def test_always_lasts_for_the_session_and_writes_no_settings(yard: Yard) -
     async with yard.ostler() as o:
         live = await yard.session(o, access="full")
         # claude keeps a rule for the first; it would ask again about what is written by the second.
-        for command, again in (("touch made.txt", []), ("date >> log.txt", [("allow_always", "an answer before")])):
+        for command, again in (("touch made.txt", []), ("date >> log.txt", [("allow_always", "an earlier answer")])):
             for answers in ([("allow_always", "a person")], again):
                 envelope, events = await turn(o, live, f"[[shell:{command}]]", "always")
                 assert envelope.ok, envelope

@@ -70,7 +70,7 @@ async def test_always_lasts_for_the_session_and_a_no_is_told(yard: Yard) -> None
         for number in range(2):
             envelope, events = await turn(o, live, "[[shell:echo again >> seen.txt]]", "always")
             assert envelope.ok
-            by = "an answer before" if number else "a person"
+            by = "an earlier answer" if number else "a person"
             assert [(e.option, e.by) for e in events if isinstance(e, Answered)] == [("allow_always", by)]
             tool = next(e for e in events if isinstance(e, ToolStarted))
             assert tool.title == "echo again >> seen.txt"

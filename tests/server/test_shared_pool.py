@@ -87,7 +87,7 @@ async def test_a_turn_waits_for_one_of_another_machine(tmp_path: Path, database:
         await until(lambda: turn(crow, first).state == "running")
         second = await begin(owl, "[[say:oats]]")
         await until(lambda: reasons(owl))
-        assert await reasons(owl) == ["script: this machine has 0 of the 1 of all machines"]
+        assert await reasons(owl) == ["script: this machine holds 0 of 1 shared slots"]
         assert turn(owl, second).state == "queued" and running(crow, owl) == 1
         slots = {each["name"]: each for each in (await crow.client.get("/api/queue")).json()["slots"]}
         assert (slots["script"]["taken"], slots["script"]["held"], slots["script"]["of_all"]) == (1, 1, 1)

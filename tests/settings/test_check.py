@@ -108,7 +108,7 @@ def test_values_that_are_taken(key: str, value: Any, plain: Any) -> None:
         ("limits", [1], "--set: limits: expected a table, got a list"),
         ("limits", True, "--set: limits: expected a table, got true or false"),
         ("asks", {"answer": "deny"}, "--set: asks: expected a list of tables: [[asks]]"),
-        ("asks", [{"tool": "shell"}], "--set: asks.1: it needs answer"),
+        ("asks", [{"tool": "shell"}], "--set: asks.1: answer is required"),
         (
             "asks",
             [{"answer": "deny"}, {"answer": "maybe"}],
@@ -119,7 +119,7 @@ def test_values_that_are_taken(key: str, value: Any, plain: Any) -> None:
             {"x": {"done_pattern": "("}},
             "--set: profiles.x.done_pattern: this is not a valid regular expression",
         ),
-        ("agents", {"x": {"title": "X"}}, "--set: agents.x: it needs command"),
+        ("agents", {"x": {"title": "X"}}, "--set: agents.x: command is required"),
         ("agents", {"x": {"command": []}}, "--set: agents.x.command: a command needs a program"),
         (
             "agents",

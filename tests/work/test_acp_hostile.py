@@ -118,7 +118,7 @@ async def test_what_stands_in_meta_is_no_parameter(tmp_path: Path) -> None:
         ("version-none", "failed", "unsupported", "no version"),
         ("needs-login", "failed", "unauthenticated", "Authentication required"),
         ("no-session", "failed", "unsupported", "named no session"),
-        ("echo", "failed", "unsupported", "says back"),
+        ("echo", "failed", "unsupported", "echoes its input"),
         ("exits", "crashed", "crashed", "in the middle of the turn"),
         ("both", "crashed", "crashed", "or not"),
     ],

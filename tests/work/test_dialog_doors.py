@@ -66,7 +66,7 @@ async def refused(o: Ostler, session: str, **options: Any) -> Problem:
         (("sh", "-c", "kill -SEGV $$"), "crashed", "signal 11", BY_HAND),
         (("sh", "-c", "read line; exit 3"), "crashed", "exit code 3", BY_HAND),
         (("sh", "-c", "echo Welcome"), "unsupported", "not an ACP agent: it printed 'Welcome'", CHECK),
-        (("cat",), "unsupported", "not an ACP agent: it says back what it is told", CHECK),
+        (("cat",), "unsupported", "not an ACP agent: it only echoes its input", CHECK),
         (("sleep", "1000"), "timed_out", "did not open a dialog within 0.3 s", BY_HAND),
         (("sh", "-c", "echo Welcome; exec sleep 1000"), "timed_out", "did not open a dialog", BY_HAND),
         (("sh", "-c", "while sleep 0.02; do yes no | head -50; done"), "timed_out", "did not open a dialog", BY_HAND),

@@ -80,5 +80,5 @@ async def test_without_a_wall_a_notice_says_so(stable: Stable) -> None:
     _, events = await stable.turn("hello", access="read")
     said = [getattr(event, "text", "") for event in events if getattr(event, "code", "") == "launch"]
     (notice,) = said
-    assert notice.startswith("read_secrets is false, but there is no wall around ")
-    assert notice.endswith(', which can read them: walls are "off" in your settings')
+    assert notice.startswith("read_secrets is false, but ")
+    assert notice.endswith(' runs without a wall and can read your keys and logins: walls are "off" in your settings')

@@ -312,8 +312,8 @@ async def test_what_an_unknown_launcher_starts_has_no_wall(walled: Stable, kerne
         why = {n: walls.why_no_wall(setup.settings, setup.agents[n], "write", ()) for n in ("mine", "other", "tool")}
         by = walls.kept(setup.settings, setup.agents["mine"], "write", ())
     assert why == {
-        "mine": "bunx runs programs from a cache that it has to write: install mine, and name it itself",
-        "tool": "npx runs programs from a cache that it has to write: install tool, and name it itself",
+        "mine": "bunx runs programs from a cache it has to write: install mine and point your settings at its program",
+        "tool": "npx runs programs from a cache it has to write: install tool and point your settings at its program",
         "other": "",
     }
     assert by == Enforcement(by="denied", why=why["mine"])

@@ -34,7 +34,7 @@ AWAITED = (
     r'\s*\{\s*(?:(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:'
     r'|"type"\s*:\s*"(?:result|control_)|"method"\s*:\s*"turn/completed")'
 )
-LEFT = "The next turn begins a new process. What needs more is run with a wider --access"
+LEFT_ACCESS_HINT = "The next turn starts a new process. To allow this mode, use a wider --access"
 
 
 # -- steps ------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ def _check(agent: Agent, flag: str) -> None:
     name = _plain(found[1])
     refused = (_plain(pattern) for pattern in agent.refused_flags)
     if any(fnmatchcase(name, pattern) for pattern in refused):
-        hint = "ostler has an option of its own for it, or it would widen the access"
+        hint = "Use ostler's own option; flags that widen the access are refused"
         raise OstlerError("denied", f"--{found[1]} of {agent.name} is not passed on", hint)
 
 

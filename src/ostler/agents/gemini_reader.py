@@ -186,7 +186,7 @@ EXITS: dict[int | None, tuple[ErrorKind, str]] = {
     41: ("unauthenticated", LOGIN),
     42: ("bad_request", ""),
     44: ("bad_request", ""),
-    52: ("bad_request", "Mend ~/.gemini/settings.json"),
+    52: ("bad_request", "Fix ~/.gemini/settings.json"),
     55: ("denied", "gemini does not trust the folder: check the settings in it, then run `ostler trust`"),
     130: ("cancelled", ""),
 }

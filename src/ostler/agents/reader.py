@@ -142,7 +142,8 @@ class Reader:
             if (kind := kind_of(None, self.text)) in ("limited", "overloaded") and is_brief(self.text):
                 return Problem(kind=kind, message=self.text.strip(), hint=self.hint(kind))
             message = SAID_NOTHING.format(self.turn.agent)
-            hint = "If your model server does not count tokens, set done_pattern in a profile: then the answer is proof"
+            proof = "set done_pattern in a profile; a matching answer then counts as proof"
+            hint = f"If your model server does not count tokens, {proof}"
             return Problem(kind="unproven", message=message, hint=hint if self.text and not given else "")
         return None
 

@@ -6,7 +6,19 @@ from typing import Any
 
 from msgspec import structs
 
-from ostler.agents.dialog import LEFT, AnswerKind, Ask, Dialog, Fail, Over, Ready, Step, Tell, Withdrawn, Write
+from ostler.agents.dialog import (
+    LEFT_ACCESS_HINT,
+    AnswerKind,
+    Ask,
+    Dialog,
+    Fail,
+    Over,
+    Ready,
+    Step,
+    Tell,
+    Withdrawn,
+    Write,
+)
 from ostler.agents.launches import literal, with_attachments
 from ostler.agents.messages import MessagesReader
 from ostler.agents.offers import listed, offers
@@ -173,7 +185,7 @@ class StreamDialog(Dialog):
         within = self.modes.get(self.first.access, ())
         if within and self.first.access != "full" and self._mode not in ("", *within):
             left = f"{self.first.agent} left the modes of access {self.first.access} for {self._mode!r}"
-            return [Fail(Problem(kind="denied", message=left, hint=LEFT))]
+            return [Fail(Problem(kind="denied", message=left, hint=LEFT_ACCESS_HINT))]
         return self.offers() if self._running else []
 
     def _asked(self, id: str, request: dict[str, Any]) -> list[Step]:
@@ -200,7 +212,7 @@ class StreamDialog(Dialog):
 
     def _allowed_before(self, asked: Asked) -> list[Step]:
         """The same was allowed for the session."""
-        told = Answered(id=asked.id, option="allow_always", by="an answer before")
+        told = Answered(id=asked.id, option="allow_always", by="an earlier answer")
         return [Tell([asked, told]), *self.answer(asked.id, "allow_once")]
 
     def _cancelled(self, id: str) -> list[Step]:

@@ -78,7 +78,7 @@ def _checked_struct(value: Any, kind: type[Struct], where: Where, path: Path) ->
         if name not in types:
             raise unknown(where, (*path, name), types)
     if missing := next((field.name for field in fields if field.required and field.name not in table), None):
-        raise wrong(where, path, f"it needs {missing}")
+        raise wrong(where, path, f"{missing} is required")
     if kind is PlainAgent:
         _check_proof(table, where, path)
     if kind is Limits:

@@ -151,7 +151,7 @@ def _environment_layer(environ: Mapping[str, str], notices: list[str]) -> Layer:
     for name in environ:
         # Other programs may have variables of this prefix: only what looks like a slip is told.
         if name.startswith("OSTLER_") and not _is_known(name) and (guess := nearest(name, _KNOWN, cutoff=0.85)):
-            notices.append(f"the variable {name} means nothing. Did you mean {guess}?")
+            notices.append(f"unknown variable {name}. Did you mean {guess}?")
     return Layer("environment", values)
 
 
@@ -170,7 +170,7 @@ def _from_variable(name: str, text: str, path: Path) -> Any:
     try:
         return checked(msgspec.convert(text, kind, strict=False), kind, where, path)
     except msgspec.ValidationError as error:
-        raise wrong(where, path, f"{text!r} is {'neither 1 nor 0' if kind is bool else 'not a number'}") from error
+        raise wrong(where, path, f"{text!r} is {'not true or false' if kind is bool else 'not a number'}") from error
 
 
 def _checked_flags(flags: Mapping[str, Any]) -> dict[str, Any]:

@@ -105,9 +105,10 @@ def why_no_wall(settings: Settings, agent: Agent, access: Access, programs: Coll
     if agent.state is None:
         return f"{agent.name} has not been tried behind one"
     if launcher := _unknown_launcher(settings, agent):
-        return f"{launcher} runs programs from a cache that it has to write: install {agent.name}, and name it itself"
+        runs = f"{launcher} runs programs from a cache it has to write"
+        return f"{runs}: install {agent.name} and point your settings at its program"
     if agent.name in settings.loose and not agent.state.is_known and settings.walls != "required":
-        return f"{agent.name} is in `loose` of your settings"
+        return f"{agent.name} is listed under `loose` in your settings"
     return why_no_walls()
 
 
@@ -181,7 +182,7 @@ def _check_folder(folder: str, homes: Sequence[str], state: str) -> None:
     for what, paths in held.items():
         if any(Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)) for path in paths):
             message = f"{folder} holds {what}: under --access write everything in it could be changed"
-            raise OstlerError("denied", message, "Work in a folder of its own, or use --access full")
+            raise OstlerError("denied", message, "Work in a subfolder, or use --access full")
 
 
 def _paths(agent: Agent, names: Sequence[str], home: str, environ: Mapping[str, str]) -> tuple[str, ...]:

@@ -191,7 +191,7 @@ def test_a_program_that_says_back_what_it_hears_is_no_agent() -> None:
     dialog = dialog_of()
     (write,) = dialog.open()
     (step,) = dialog.read(write.record)
-    assert step.problem.message == "mine is not an ACP agent: it says back what it is told"
+    assert step.problem.message == "mine is not an ACP agent: it only echoes its input"
 
 
 def test_a_program_that_only_prints_is_told_by_its_first_words() -> None:

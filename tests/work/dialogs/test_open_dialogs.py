@@ -84,7 +84,7 @@ async def test_always_is_for_the_same_thing_in_this_session(yard: AcpYard) -> No
         for prompt in ("[[run:true]]", "[[run:true]]", "[[run:true\ntouch x]]", "[[write:a.txt]]", "[[write:a.txt]]"):
             _, events = await turn(o, live, f"{prompt}[[say:x]]", "always")
             by += [e.by for e in events if isinstance(e, Answered)]
-        assert by == ["a person", "an answer before", "a person", "a person", "an answer before"]
+        assert by == ["a person", "an earlier answer", "a person", "a person", "an earlier answer"]
 
 
 async def test_files_go_through_ostler_and_stay_in_the_folder(yard: AcpYard) -> None:

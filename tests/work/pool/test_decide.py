@@ -56,8 +56,8 @@ def test_a_machine_runs_what_it_has_of_the_limits_of_all() -> None:
     decision = decide(PoolState(now=0.0, turns=tuple(turns), **both))
     assert decision.start == ("t2", "t4", "t6")
     assert {wait.turn: (wait.kind, wait.reason) for wait in decision.waiting} == {
-        "t3": ("shared", "claude: this machine has 2 of the 5 of all machines"),
-        "t5": ("shared", "turns: this machine has 3 of the 9 of all machines"),
+        "t3": ("shared", "claude: this machine holds 2 of 5 shared slots"),
+        "t5": ("shared", "turns: this machine holds 3 of 9 shared slots"),
     }
     late = decide(PoolState(now=10.0, turns=(turn(1), turn(2, "exec"), turn(3, nested=True)), **both))
     assert late.start == ("t2", "t3")

@@ -123,6 +123,6 @@ async def test_an_access_is_wider_only_if_somebody_says_so(stable: Stable, kept:
         await check_resume(o.setup, live.row, turn, explicit=True)
         with pytest.raises(OstlerError) as wider:
             await check_resume(o.setup, live.row, turn, explicit=False)
-        assert (wider.value.kind, wider.value.hint) == ("denied", "Say so: --access write")
+        assert (wider.value.kind, wider.value.hint) == ("denied", "Pass --access write to allow it")
         narrower = structs.replace(live.row, access="full")
         await check_resume(o.setup, narrower, turn, explicit=False)

@@ -52,7 +52,7 @@ async def test_leaving_the_loop_early_cancels_it(stable: Stable) -> None:
                 break
         envelope = await turn
         assert (envelope.outcome, envelope.text) == ("cancelled", "working")
-        assert envelope.error is not None and envelope.error.message == "the turn was left"
+        assert envelope.error is not None and envelope.error.message == "its caller stopped reading events"
 
 
 async def test_an_error_in_the_loop_cancels_it_too(stable: Stable) -> None:

@@ -2,7 +2,7 @@
 
 from ostler.agents.acp.protocol import Acp, unasking
 from ostler.agents.acp.session_options import AcpSessionOptions, fits
-from ostler.agents.dialog import LEFT, too_wide
+from ostler.agents.dialog import LEFT_ACCESS_HINT, too_wide
 from ostler.errors import OstlerError
 from ostler.model import Problem, Turn
 
@@ -37,7 +37,7 @@ class AccessModes:
         for id, value in self._acp.options.items():
             if access != "full" and now.value(id) not in ("", value):
                 left = f"access {access}: {id} is {now.value(id)!r}"
-        return Problem(kind="denied", message=f"{self._agent} left {left}", hint=LEFT) if left else None
+        return Problem(kind="denied", message=f"{self._agent} left {left}", hint=LEFT_ACCESS_HINT) if left else None
 
     def _unasked(self) -> Problem | None:
         """Nothing is known of its modes but their names: one that says that it does not ask keeps no access."""

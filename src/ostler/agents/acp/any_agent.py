@@ -13,7 +13,7 @@ from ostler.agents.adapter import Agent, State
 from ostler.agents.launches import refuse_tool_lists, refuse_untrusted
 from ostler.model import Host, Launch, Turn
 
-UNASKED = "what it does without asking is nothing that ostler could confine"
+UNASKED = "ostler cannot confine what it does without asking"
 
 
 def launch(turn: Turn, host: Host) -> Launch:

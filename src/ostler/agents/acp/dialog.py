@@ -229,7 +229,7 @@ class AcpDialog(Dialog):
 
     def _asked_of_us(self, id: Any, method: str, params: Record) -> list[Step]:
         if self._handshake.echoed(method):
-            return [Fail(self._handshake.info.no_agent("it says back what it is told"))]
+            return [Fail(self._handshake.info.no_agent("it only echoes its input"))]
         ask = method == "session/request_permission"
         if not ask and method not in CALLS:
             return [refusal(id, -32601, f"{method} is not served here")]
@@ -264,7 +264,7 @@ class AcpDialog(Dialog):
             rejected = self._rpc.respond(ask, {"outcome": _outcome(option_of(request, "reject_once"))})
             return [Tell(told), *rejected, Tell(reader.rejected(call, f"{by} does not allow it", needs))]
         if key_of(call, self._acp) in self._always and option_of(request, "allow_once") is not None:
-            told = [*events, asked, Answered(id=ask, option="allow_always", by="an answer before")]
+            told = [*events, asked, Answered(id=ask, option="allow_always", by="an earlier answer")]
             return [Tell(told), *self.answer(ask, "allow_once")]
         return [*([Tell(events)] if events else []), Ask(asked)]
 

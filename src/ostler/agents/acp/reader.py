@@ -100,7 +100,7 @@ class AcpReader(Reader):
             self.succeed("stop reason end_turn")
         elif reason == "end_turn":
             # copilot answers a refused key like this: nothing was said, nothing was done.
-            message = f"{self.turn.agent} ended the turn without a word"
+            message = f"{self.turn.agent} ended the turn without an answer"
             self.fail("empty end_turn", "unproven", message, "Is it logged in? Try `ostler doctor`")
         elif reason == "cancelled" and self.denied:
             # codex-acp has no other no. Where somebody did cancel the turn, that is told instead.

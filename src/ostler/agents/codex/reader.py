@@ -257,7 +257,7 @@ def usage_of(counts: Record) -> Usage:
 ENDINGS: tuple[tuple[str, ErrorKind, str], ...] = (
     ("no rollout found|Session not found|invalid session id", "not_found", "Start a new session"),
     ("Input exceeds the maximum length", "bad_request", ""),
-    ("Error loading config|failed to load configuration", "bad_request", "Mend ~/.codex/config.toml"),
+    ("Error loading config|failed to load configuration", "bad_request", "Fix ~/.codex/config.toml"),
     ("output schema", "bad_request", ""),
     (r"\bbwrap: ", "missing", NEEDS),
 )

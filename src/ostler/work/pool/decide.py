@@ -237,7 +237,7 @@ class _Usage:
             return None
         kind, name = key
         what = "turns" if kind == "total" else name if kind == "agent" else f"{kind} {name}"
-        return _Wait("shared", f"{what}: this machine has {held} of the {most} of all machines")
+        return _Wait("shared", f"{what}: this machine holds {held} of {most} shared slots")
 
     def _memory_wait(self, claim: Claim) -> _Wait | None:
         """Nothing that runs alone waits for memory: it would for ever."""

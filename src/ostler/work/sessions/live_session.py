@@ -240,7 +240,7 @@ class LiveSession:
                     yield event
         finally:
             if run.journal.ended is None:
-                stop.cancel("the turn was left")
+                stop.cancel("its caller stopped reading events")
             turn.envelope = self.last = await _to_the_end(task, stop)
             self.row = run.session_after or self.context.store.session(self.id) or self.row
         if run.successor is not None:

@@ -73,7 +73,9 @@ def _conversation(setup: Setup, row: Session, env: Mapping[str, str]) -> Check:
         return Check(name="conversation", ok=None, text=f"{server.name} keeps {kept} in a folder of its own")
     known = _keeps(server, Path(env.get("HOME") or setup.home), env, kept)
     if known is None:
-        return Check(name="conversation", ok=None, text=f"{server.name} keeps too many to look for {kept}")
+        return Check(
+            name="conversation", ok=None, text=f"{server.name} has too many conversations to search for {kept}"
+        )
     if not known:
         text = f"{server.name} no longer has the conversation {kept} of session {row.label}"
         return Check(name="conversation", ok=False, text=text, hint=_NEW, kind="not_found")

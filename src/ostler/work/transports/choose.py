@@ -27,13 +27,14 @@ def check_transport(name: TransportName, server: Agent, agents: Iterable[Agent])
     """Raises `unsupported`, with those that have it, where this agent lacks the transport."""
     if name == "pipe" and not server.one_shot:
         able = ", ".join(agent.name for agent in agents if agent.one_shot)
-        raise OstlerError("unsupported", f"{server.name} can only run in dialogs", f"Agents that have a pipe: {able}")
+        hint = f"Agents that run without a dialog: {able}"
+        raise OstlerError("unsupported", f"{server.name} can only run in dialogs", hint)
     if name == "dialog" and server.dialog is None:
         able = ", ".join(agent.name for agent in agents if agent.dialog)
         raise OstlerError("unsupported", f"{server.name} does not support dialogs", f"Agents that do: {able}")
     if name == "visible" and server.in_terminal is None:
         able = ", ".join(agent.name for agent in agents if agent.in_terminal)
-        raise OstlerError("unsupported", f"{server.name} does not support visible turns", f"Agents that do: {able}")
+        raise OstlerError("unsupported", f"{server.name} cannot run with --visible", f"Agents that can: {able}")
     if name == "pty" and server.tui is None:
         able = ", ".join(agent.name for agent in agents if agent.tui)
         message = f"ostler does not know the screen of {server.name}"

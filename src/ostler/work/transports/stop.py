@@ -18,7 +18,7 @@ class LeftInPane(OstlerError):
     """The turn goes on, and this process does not hear of it any more. No end of it is written."""
 
     def __init__(self) -> None:
-        hint = "See it with `ostler tmux attach`; any ostler takes it up again"
+        hint = "See it with `ostler tmux attach`; the next ostler process picks it up"
         super().__init__("cancelled", "ostler has closed: the turn goes on in its pane", hint)
 
 

@@ -36,7 +36,7 @@ def judge(reader: TranscriptReader, ending: Ending | None, known: KnownOfTurn) -
     elif ending.how == "interrupted":
         reader.fail(by, "cancelled", f"{known.agent} was interrupted at its terminal")
     elif ending.how == "unproven":
-        hint = "Set done_pattern in a profile: then its answer is proof"
+        hint = "Set done_pattern in a profile; a matching answer then counts as proof"
         reader.fail(by, "unproven", f"{known.agent} looks ready, but did not say that it is done", hint)
     elif ending.how == "failed":
         said = known.hooks.failure if known.hooks is not None else ""

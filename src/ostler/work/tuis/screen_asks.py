@@ -126,9 +126,10 @@ class ScreenAsks:
             message = f"{self._name} wants an answer first: {open.question.title}"
             self.refused = Problem(kind="denied", message=message, hint=hint)
         if option is None:
+            message = f"{self._name} asked something that can only be answered in its terminal: {open.question.title}"
             self.refused = self.refused or Problem(
                 kind="denied",
-                message=f"{self._name} asks what only its terminal can answer: {open.question.title}",
+                message=message,
                 hint="Answer it there: ostler attach",
             )
             self.given_up.set()

@@ -16,7 +16,7 @@ _MAX_PROMPT = 64 * 1024 * 1024
 def check_prompt(prompt: str) -> None:
     """Raises bad_request for a prompt that no agent can be given."""
     if not isinstance(prompt, str):
-        raise OstlerError("bad_request", f"the prompt is not a text but {type(prompt).__name__}")
+        raise OstlerError("bad_request", f"the prompt must be text, not {type(prompt).__name__}")
     if not prompt.strip():
         raise OstlerError("bad_request", "the prompt is empty", 'Say what to do: ostler run claude "…"')
     if "\0" in prompt:
@@ -73,7 +73,8 @@ def _check_size(prompt: str, attached: int, agent: Agent) -> None:
     if size > limit:
         raise OstlerError(
             "bad_request",
-            f"the prompt has {size:,} bytes{' with its attachments' if attached else ''}, {agent.name} takes {limit:,}",
+            f"the prompt has {size:,} bytes{' with its attachments' if attached else ''}; "
+            f"{agent.name} accepts at most {limit:,}",
             "Put the text in a file of the folder and name it in the prompt",
         )
 

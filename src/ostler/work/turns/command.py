@@ -120,5 +120,5 @@ def _check_program(argv: Sequence[str], folder: str, path: str | None) -> None:
     if shutil.which(os.path.join(folder, program) if "/" in program else program, path=path) is None:
         hint = "Check the spelling and PATH"
         if len(argv) > 1 and any(c.isspace() for c in program):
-            hint = "A line for the shell stands alone, and ostler's own flags before it"
+            hint = "Put a shell line last, as one argument, after ostler's own flags"
         raise OstlerError("missing", f"`{program}` is not a command that can be run", hint)

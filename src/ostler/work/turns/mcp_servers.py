@@ -100,7 +100,8 @@ def sound(servers: Sequence[McpServer]) -> tuple[McpServer, ...]:
 def _sound(server: McpServer) -> McpServer:
     name = server.name
     if not re.fullmatch(NAME, name):
-        raise _broken(name, "it cannot be called so", "Write up to 64 of A-Z, a-z, 0-9, _ and -")
+        message = f"invalid name for an MCP server: {name[:100] or 'it is empty'}"
+        raise OstlerError("bad_request", message, "Write up to 64 of A-Z, a-z, 0-9, _ and -")
     if bool(server.command) == bool(server.url):
         wrong = "it has both command and url" if server.url else "it has neither command nor url"
         raise _broken(name, wrong, "Give the command of a program, or the url of a server")

@@ -45,7 +45,7 @@ def with_wall_hint(carried: Carried) -> Carried:
     problem = carried.verdict.error
     if problem is None or problem.kind != "crashed" or not re.search(_REFUSED, problem.message):
         return carried
-    hint = "It ran behind a wall: wall_paths in your settings opens what it has to write"
+    hint = "It ran behind a wall; add the paths it must write to wall_paths in your settings"
     hinted = structs.replace(problem, hint=". ".join(filter(None, (problem.hint, hint))))
     return structs.replace(carried, verdict=structs.replace(carried.verdict, error=hinted))
 

@@ -57,7 +57,8 @@ def notices_without_wall(setup: Setup, turn: Turn, agent: Agent, walled: "Walled
 
     if not setup.settings.read_secrets:
         why = why_no_wall(setup.settings, agent, turn.access, programs_of(setup, agent, turn.access))
-        return (f"read_secrets is false, but there is no wall around {turn.agent}, which can read them: {why}",)
+        said = f"read_secrets is false, but {turn.agent} runs without a wall and can read your keys and logins"
+        return (f"{said}: {why}",)
     if agent.module or not (missing := why_no_walls()):
         return ()
     if why_no_wall(setup.settings, agent, turn.access, programs_of(setup, agent, turn.access)) != missing:
