@@ -108,6 +108,10 @@ async def test_one_interface_wherever_it_lives(ostler: Ostler, run: Any, where: 
 async def test_what_is_not_there_is_not_found(ostler: Ostler) -> None:
     assert await kind_of(ostler.terminals.locate("t-none")) == "not_found"
     assert await kind_of(ostler.terminals.locate_primary("nobody")) == "not_found"
+    stall = await ostler.session("script", name="stall")
+    await stall.keep()
+    with pytest.raises(OstlerError, match=r"^session stall has no terminal"):
+        await stall.terminal()
 
 
 async def test_a_turn_is_a_terminal_too_and_the_primary_one_of_its_session(stable: Stable) -> None:
