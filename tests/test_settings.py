@@ -69,7 +69,7 @@ def place(tmp_path: Path) -> Place:
 
 def test_defaults(place: Place) -> None:
     assert place.load() == Loaded(
-        settings=Settings(home=f"{place.home}/.local/state/ostler", project=str(place.project)),
+        settings=Settings(home=f"{place.home}/.local/state/ostler"),
     )
 
 
@@ -86,7 +86,6 @@ def test_each_layer_wins_over_the_one_before(place: Place) -> None:
             access="write",
             limits=Limits(idle=180.0, retry=1.0),
             home=f"{place.home}/.local/state/ostler",
-            project=str(place.project),
         ),
         sources={
             "default_agent": "flag",
@@ -95,7 +94,6 @@ def test_each_layer_wins_over_the_one_before(place: Place) -> None:
             "access": str(user),
             "limits": "environment",
         },
-        project_file=str(project),
     )
 
 
@@ -236,7 +234,6 @@ def test_every_field_can_be_set(place: Place) -> None:
             )
         },
         home=f"{config}/store",
-        project=str(place.project),
         profile_files={"p": f"{config}/config.toml"},
     )
 
@@ -286,7 +283,6 @@ def test_every_variable(place: Place) -> None:
         only="script",
         scenario=os.path.abspath("s.toml"),
         home=f"{place.project}/.ostler",
-        project=str(place.project),
     )
 
 
@@ -432,7 +428,7 @@ def test_project_file_is_found_up_to_the_git_root_and_never_above(place: Place) 
     (place.home / "ostler.toml").write_text('default_agent = "above"')
     deep = place.project / "a/b"
     deep.mkdir(parents=True)
-    assert place.load(deep).project_file == ""
+    assert place.load(deep).settings == place.load().settings
     place.ostler_toml('default_agent = "root"')
     assert place.load(deep, trusted=True).settings.default_agent == "root"
     (place.project / "a/ostler.toml").write_text('default_agent = "nearest"')
@@ -444,7 +440,7 @@ def test_without_git_only_the_folder_itself_is_looked_at(place: Place) -> None:
     deep = place.project / "a"
     deep.mkdir()
     place.ostler_toml('default_agent = "x"')
-    assert place.load(deep).settings == Settings(home=f"{place.home}/.local/state/ostler", project=str(deep))
+    assert place.load(deep).settings == Settings(home=f"{place.home}/.local/state/ostler")
     assert place.load(trusted=True).settings.default_agent == "x"
 
 
@@ -506,7 +502,6 @@ def test_what_executes_or_widens_waits_for_trust(place: Place) -> None:
         limits=Limits(cost_usd=1.0, total=60.0),
         profiles={"mine": Profile(agent="codex", access="write")},
         home=f"{place.home}/.local/state/ostler",
-        project=str(place.project),
         profile_files={"mine": f"{place.home}/.config/ostler/config.toml"},
     )
     assert loaded.notices == (
@@ -526,7 +521,7 @@ def test_an_untrusted_project_does_not_choose_who_works_nor_what_it_is_told(plac
         '[profiles.p]\nagent = "claude"\nmodel = "opus"\nsystem = "Obey"\nlimits = {}\n'
     )
     loaded = place.load(trusted=False)
-    assert loaded.settings == Settings(home=loaded.settings.home, project=str(place.project))
+    assert loaded.settings == Settings(home=loaded.settings.home)
     assert loaded.notices == (
         f"{path} is not trusted: default_agent, fallback, models, profiles.p ignored. Read it, then run `ostler trust`",
     )

@@ -1,5 +1,6 @@
 """Makers of small whole values, a store in a scratch folder, and scripts run as real second processes."""
 
+import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -45,9 +46,21 @@ async def begin_old_turn(store: Store, row: TurnRow) -> None:
     await store.change_session(row.session, turns=1)
 
 
+async def bump(store: Store, key: str) -> int:
+    """Reads and writes in one transaction: the number under this key grows by one, and no two callers get the same."""
+
+    def grown(db: sqlite3.Connection) -> int:
+        found = db.execute("SELECT value FROM notes WHERE key = ?", (key,)).fetchone()
+        count = int(found[0]) + 1 if found else 1
+        db.execute("INSERT OR REPLACE INTO notes (key, value) VALUES (?, ?)", (key, b"%d" % count))
+        return count
+
+    return await store._writer.write(grown, full=False)
+
+
 @pytest.fixture
 def make() -> SimpleNamespace:
-    makers = {"session": session, "row": row, "envelope": envelope, "texts": texts, "ended": ended}
+    makers = {"session": session, "row": row, "envelope": envelope, "texts": texts, "ended": ended, "bump": bump}
     return SimpleNamespace(**makers, begin_old_turn=begin_old_turn)
 
 
@@ -62,7 +75,7 @@ import asyncio, os, sys
 from ostler.store import Store
 from ostler.model import *
 sys.path.insert(0, {here!r})
-from conftest import session, row, envelope, texts, ended
+from conftest import session, row, envelope, texts, ended, bump
 folder = sys.argv[1]
 """
 

@@ -88,7 +88,7 @@ def test_many_processes_create_one_store_at_once(tmp_path: Path, script: Script)
     code = """
 async def main():
     with Store.open(folder) as store:
-        print(await store.bump("n"))
+        print(await bump(store, "n"))
 asyncio.run(main())
 """
     counts = []

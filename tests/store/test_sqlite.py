@@ -84,7 +84,7 @@ async def test_a_second_store_in_the_same_process_does_not_disturb_the_first(
 ) -> None:
     await store.add_session(make.session())
     with Store.open(store.folder) as other:
-        await asyncio.gather(*(s.bump("n") for s in (store, other) for _ in range(20)))
+        await asyncio.gather(*(make.bump(s, "n") for s in (store, other) for _ in range(20)))
     assert store.note("n") == 40
 
 
@@ -483,11 +483,11 @@ async def test_owners(store: Store) -> None:
     assert store.owners() == [two]
 
 
-async def test_notes_and_counts(store: Store) -> None:
+async def test_notes_and_counts(store: Store, make: SimpleNamespace) -> None:
     await store.set_note("probe", {"claude": ["2.1", None]})
     await store.set_note("trust", "abc")
     assert (store.note("probe"), store.note("trust"), store.note("none")) == ({"claude": ["2.1", None]}, "abc", None)
-    assert await asyncio.gather(*(store.bump("launches") for _ in range(10))) == list(range(1, 11))
+    assert await asyncio.gather(*(make.bump(store, "launches") for _ in range(10))) == list(range(1, 11))
     assert store.note("launches") == 10
 
 
@@ -504,8 +504,8 @@ async def test_data_version_tells_every_commit_and_nothing_else(store: Store, ma
     assert store.data_version() != after
 
 
-def test_one_store_serves_several_loops(store: Store) -> None:
-    assert [asyncio.run(store.bump("n")) for _ in range(3)] == [1, 2, 3]
+def test_one_store_serves_several_loops(store: Store, make: SimpleNamespace) -> None:
+    assert [asyncio.run(make.bump(store, "n")) for _ in range(3)] == [1, 2, 3]
 
 
 # -- what is written soon ---------------------------------------------------------------------------

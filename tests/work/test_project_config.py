@@ -17,7 +17,6 @@ from ostler.work.project_config import (
     Instructions,
     ProjectConfig,
     instructions,
-    levels_of,
     read_project_config,
     remember_answer,
 )
@@ -90,7 +89,6 @@ def test_without_git_the_folder_alone_counts_or_all_above_it(project: Project) -
 def test_the_home_folder_brings_nothing(project: Project) -> None:
     (project.home / "it.json").write_text("{}")
     assert project.look(folder=project.home).places == ()
-    assert levels_of(str(project.home), str(project.home)) == (str(project.home),)
     (project.home / ".git").mkdir()  # a repository of dot files
     (project.root / ".git").rmdir()
     assert project.names() == []
@@ -297,7 +295,7 @@ GROUPS = (("A.override.md", "A.md"), ("B.md",), ("rules",))
 
 
 def of(project: Project) -> Instructions:
-    return instructions(levels_of(str(project.folder), str(project.home)), GROUPS)
+    return instructions(project.look().levels, GROUPS)
 
 
 def told(project: Project) -> str:

@@ -37,7 +37,6 @@ export function address(route: Route): string {
 
 export const toSession = (id: string, seq: number | null = null) => address({ view: "session", id, seq });
 export const toRun = (id: string, node = "") => address({ view: "run", id, node });
-export const toTerminal = (id: string) => address({ view: "terminal", id });
 
 export function parse(hash: string): Route {
   const [, view = "", id = "", seq = ""] = hash.replace(/^#/, "").split("/").map(plain);

@@ -347,7 +347,6 @@ AGENT = Agent(
         answer_ends=own_screen.answer_ends,
         interrupted=own_screen.INTERRUPTED,
         states=True,
-        known_by="OSC 7501, its transcript",
         access="as in dialogs; what is asked stands on its screen. A no ends the turn",
     ),
     mcp=TRANSPORTS,

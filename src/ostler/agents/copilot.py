@@ -137,7 +137,6 @@ AGENT = Agent(
         interrupted=own_screen.INTERRUPTED,
         pasted=own_screen.PASTED,
         paste_most=4000,  # of some 25 KB it makes a file, which its model would have to read
-        known_by="its transcript, its screen",
         access="the denials of each access; what they leave open is asked. A no ends the turn",
     ),
     tested=("1.0.79", "1.0.102"),

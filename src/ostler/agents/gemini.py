@@ -278,7 +278,6 @@ AGENT = Agent(
         interrupted=own_screen.INTERRUPTED,
         banner=own_screen.BANNER,
         pasted=r"\[Pasted Text",
-        known_by="its title, its transcript",
         access="as in turns of one process; under `full` its screen asks. A no ends the turn",
     ),
     chooses_id=True,

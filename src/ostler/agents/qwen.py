@@ -308,7 +308,6 @@ AGENT = Agent(
         title_status=own_screen.title_status,
         interrupted=own_screen.INTERRUPTED,
         pasted=r"\[Pasted Content",
-        known_by="its title, its hooks, its transcript",
         access="`default`, in which it asks; `write`: `auto-edit`. A no ends the turn",
     ),
     project_config=(".qwen", ".mcp.json"),

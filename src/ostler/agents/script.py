@@ -288,7 +288,6 @@ AGENT = Agent(
         states=True,
         interrupt_asking=("ctrl+c",),
         interrupted=INTERRUPTED,
-        known_by="OSC 7501, its transcript",
         access="`--tui`; it asks what its scenario says",
     ),
     homes={"OSTLER_SCRIPT_HOME": ".local/state/ostler-script"},

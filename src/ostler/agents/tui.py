@@ -129,7 +129,6 @@ class TuiFace(Struct, frozen=True, kw_only=True):
     clear: Keys = ("ctrl+c",)  # empties a box that holds something
     banner: str = ""  # a pattern: what it draws once it takes keys, where it draws its box before that
     starts_deaf: bool = False  # it draws its box some time before it takes a paste, and nothing tells when
-    known_by: str = ""  # by what its state is known, for the docs
     access: str = ""  # how it is made to ask, for the docs
 
     def status(self, screen: TuiScreen, signals: Signals) -> Status:

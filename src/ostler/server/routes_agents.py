@@ -81,7 +81,7 @@ class AgentReports:
 
     def _of(self, settings: Settings) -> _Looked:
         """Folders with the same settings have the same agents; those looked at last are kept."""
-        key = msgspec.json.encode(msgspec.structs.replace(settings, project=""))
+        key = msgspec.json.encode(settings)
         looked = self._looked.setdefault(key, _Looked())
         self._looked.move_to_end(key)
         while len(self._looked) > _KEPT:

@@ -143,7 +143,6 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     home: str = ""
     only: str = ""
     scenario: str = ""
-    project: str = ""
     profile_files: dict[str, str] = {}  # a profile → the file that has it
 
     @property
@@ -159,11 +158,10 @@ class Loaded(Struct, frozen=True, kw_only=True):
     notices: tuple[str, ...] = ()
     folder_notices: tuple[str, ...] = ()  # those of them that are about the folder's own file
     sources: dict[str, str] = {}
-    project_file: str = ""
 
 
 TYPES: dict[str, Any] = {field.name: field.type for field in fields(Settings)}
-NOT_IN_FILES = frozenset(("home", "only", "scenario", "project", "profile_files"))
+NOT_IN_FILES = frozenset(("home", "only", "scenario", "profile_files"))
 FILE_KEYS = tuple(name for name in TYPES if name not in NOT_IN_FILES)
 
 

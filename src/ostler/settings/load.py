@@ -45,7 +45,6 @@ def load_settings(
     settings = msgspec.structs.replace(
         settings,
         home=_state_folder(settings, environ, root),
-        project=root,
         profile_files={name: layer.source for layer in layers for name in layer.values.get("profiles", ())},
         commands={name: (_expanded(argv[0], environ), *argv[1:]) for name, argv in settings.commands.items()},
         acp={name: (_expanded(argv[0], environ), *argv[1:]) for name, argv in settings.acp.items()},
@@ -59,7 +58,6 @@ def load_settings(
         notices=tuple(notices),
         folder_notices=folder_notices,
         sources=sources,
-        project_file=project_file,
     )
 
 

@@ -349,10 +349,3 @@ def remove_owner(db: sqlite3.Connection, id: str) -> None:
 
 def set_note(db: sqlite3.Connection, key: str, value: bytes) -> None:
     db.execute("INSERT OR REPLACE INTO notes (key, value) VALUES (?, ?)", (key, value))
-
-
-def bump(db: sqlite3.Connection, key: str) -> int:
-    found = db.execute("SELECT value FROM notes WHERE key = ?", (key,)).fetchone()
-    count = (msgspec.json.decode(found[0], type=int) if found else 0) + 1
-    set_note(db, key, _encode(count))
-    return count

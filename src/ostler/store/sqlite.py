@@ -443,10 +443,6 @@ class Store:
     async def set_note(self, key: str, value: Any) -> None:
         await self._quickly(changes.set_note, key, msgspec.json.encode(value))
 
-    async def bump(self, key: str) -> int:
-        """Adds one to the number under this key and returns it; no two callers get the same."""
-        return await self._quickly(changes.bump, key)
-
     # -- below --------------------------------------------------------------------------------------
 
     def _firmly(

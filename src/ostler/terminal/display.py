@@ -14,11 +14,12 @@ from msgspec.structs import replace
 
 from ostler.errors import OstlerError
 from ostler.process import Size
-from ostler.terminal import policy
+from ostler.terminal import clean
 from ostler.terminal.log import ByteLog
 from ostler.terminal.pace import Pace
 from ostler.terminal.screen.protocol import Modes, ScreenFacts, Snapshot
-from ostler.terminal.screen.screens import Screen, Screens
+from ostler.terminal.screen.screen import Screen
+from ostler.terminal.screen.screens import Screens
 from ostler.terminal.viewer_protocol import HIGH, Gone, SnapshotMessage
 from ostler.terminal.viewer_snapshot import ViewerSnapshot, viewer_snapshot
 
@@ -170,7 +171,7 @@ class Display:
         if screen.closed.done():
             raise OstlerError("not_found", "the screen is closed")
         found = await screen.snapshot(history)
-        return replace(found, title=policy.title(found.title), cwd=folder(found.cwd))
+        return replace(found, title=clean.title(found.title), cwd=folder(found.cwd))
 
     def look(self, history: bool) -> asyncio.Task[ViewerSnapshot]:
         """A snapshot for viewers, shared by all who ask while it is made. Never fails."""
@@ -208,7 +209,7 @@ class Display:
             except TimeoutError:
                 raise OstlerError("timed_out", f"the emulator needed more than {FINAL_LIMIT:.0f} s") from None
             self._plain = plain.vt
-            self.final = replace(last, title=policy.title(last.title), cwd=folder(last.cwd))
+            self.final = replace(last, title=clean.title(last.title), cwd=folder(last.cwd))
 
     async def _shot(self, history: bool) -> ViewerSnapshot:
         resizes = self.resizes
@@ -268,10 +269,10 @@ class Display:
 
 def harmless(facts: ScreenFacts) -> ScreenFacts:
     """What a program says of itself, without what acts on who reads it."""
-    title = None if facts.title is None else policy.title(facts.title)
+    title = None if facts.title is None else clean.title(facts.title)
     cwd = None if facts.cwd is None else folder(facts.cwd)
     return replace(facts, title=title, cwd=cwd)
 
 
 def folder(path: str) -> str:
-    return policy.folder(f"file://{quote(path)}") or ""
+    return clean.folder(f"file://{quote(path)}") or ""

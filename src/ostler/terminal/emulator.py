@@ -8,7 +8,7 @@ import re
 from os import uname
 from typing import Any
 
-from ostler.terminal import ghostty, ghostty_modes, policy
+from ostler.terminal import clean, ghostty, ghostty_modes
 from ostler.terminal.ghostty_look import TerminalLook
 from ostler.terminal.screen.protocol import (
     Cursor,
@@ -114,7 +114,7 @@ class Emulator:
         return ghostty_modes.synchronized(self._handle)
 
     def title(self) -> str:
-        return policy.title(self._look.string("TITLE"))
+        return clean.title(self._look.string("TITLE"))
 
     def cwd(self) -> str:
         """The folder of OSC 7 as a path; empty if none was told, or one of another machine."""
@@ -123,7 +123,7 @@ class Emulator:
             from urllib.parse import quote
 
             uri = "file" + quote(uri.removeprefix(RAW_FOLDER), safe="/:")
-        return policy.folder(uri, HOST) or ""
+        return clean.folder(uri, HOST) or ""
 
     def snapshot(self, offset: int, history: bool = False) -> Snapshot:
         """All there is to see. Does not touch what `dirty` reports but the cursor's shape is refreshed by it."""

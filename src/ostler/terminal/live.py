@@ -12,7 +12,7 @@ from ostler.errors import OstlerError
 from ostler.model import Exit, TerminalRow
 from ostler.process import Size
 from ostler.store.redact import Redactor
-from ostler.terminal import policy
+from ostler.terminal import clean
 from ostler.terminal.byte_stream import ByteStream
 from ostler.terminal.cast import CastWriter
 from ostler.terminal.display import Display
@@ -200,7 +200,7 @@ class LiveTerminal:
         """
         controls = self._writable()
         if isinstance(message, ResizeTerminal):
-            self._resized(author, policy.clamp(message.cols, message.rows))
+            self._resized(author, clean.clamp(message.cols, message.rows))
             return
         self._keyboard.use(author)
         if self.own_input is not None and self.own_input(message, self._display.modes):

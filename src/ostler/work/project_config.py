@@ -107,11 +107,6 @@ def remember_answer(config: ProjectConfig, agent: Agent, list_file: str, trusted
             record_answer(list_file, place.folder, agent.name, place.digest, trusted)
 
 
-def levels_of(folder: str, home: str) -> tuple[str, ...]:
-    """The folder and those above it up to the git root; the folder alone where there is none below the home folder."""
-    return _levels(_above(folder, home)) or (os.path.realpath(folder),)
-
-
 def _levels(above: list[str]) -> tuple[str, ...]:
     at = next((n for n, level in enumerate(above) if _is_git_root(level)), 0)
     return tuple(above[: at + 1])

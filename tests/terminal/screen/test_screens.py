@@ -19,7 +19,8 @@ from ostler.errors import OstlerError
 from ostler.terminal.log import ByteLog
 from ostler.terminal.screen.follow import Followers
 from ostler.terminal.screen.protocol import Cursor, Modes, Row, ScreenFacts, ScreenLimits, Snapshot, Update
-from ostler.terminal.screen.screens import Screen, Screens
+from ostler.terminal.screen.screen import Screen
+from ostler.terminal.screen.screens import Screens
 from waiting import PATIENCE, stop
 
 CAPTURES = Path(__file__).parents[2] / "captures"

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from ostler.model import PoolLimits
 from ostler.model.pool import Claim, IdleProcess, PoolState, PoolTurn, SharedLimits, SharedSlots
-from ostler.work.pool.decide import AGING, PATIENCE, decide, keys_of, may_start, with_turn
+from ostler.work.pool.decide import AGING, PATIENCE, decide, keys_of, may_start
 
 AGENTS = ("claude", "codex", "exec")
 
@@ -164,10 +164,6 @@ def test_idle_processes_end_when_they_are_old_or_turns_wait_for_memory() -> None
     assert decide(state(one, idle=idle, now=10)).end == ()
     assert decide(state(one, idle=idle, now=50)).end == ("c",)
     assert decide(state(one, two, memory_mb=500, idle=idle[:2], now=10)).end == ("b",)
-
-
-def test_one_more_that_waits() -> None:
-    assert with_turn(state(turn(1)), turn(2)) == state(turn(1), turn(2))
 
 
 # -- whatever comes

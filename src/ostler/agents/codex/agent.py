@@ -106,7 +106,6 @@ AGENT = Agent(
         pasted=r"\[Pasted Content",
         states=True,
         announces=True,
-        known_by="OSC 7501, its title, its transcript",
         access="`read` and `write` never ask; under `full` it works in its sandbox and asks to leave it",
     ),
     tools={

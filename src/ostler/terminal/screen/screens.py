@@ -7,17 +7,13 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ostler.errors import OstlerError
-from ostler.terminal.screen.follow import ScreenUpdates
 from ostler.terminal.screen.link import ScreenLink
 from ostler.terminal.screen.protocol import (
     Done,
-    Modes,
     OpenScreen,
     ScreenAnswer,
     ScreenFacts,
     ScreenLimits,
-    Snapshot,
-    Update,
 )
 from ostler.terminal.screen.screen import Screen
 from ostler.terminal.screen.tail import Tail
@@ -171,6 +167,3 @@ class Screens:
         burial = asyncio.get_running_loop().create_task(link.gone(1.0))
         self._burials.add(burial)
         burial.add_done_callback(self._burials.discard)
-
-
-__all__ = ["Modes", "Screen", "ScreenLimits", "ScreenUpdates", "Screens", "Snapshot", "Update"]

@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from ostler.model.pool import (
     COMMAND,
@@ -274,8 +274,3 @@ def _to_end(state: PoolState, waits: dict[str, _Wait]) -> tuple[str, ...]:
     rest = [each for each in state.idle if each.session not in old and each.memory_mb > 0]
     longest: list[IdleProcess] = sorted(rest, key=lambda each: each.since)[:1]
     return (*old, *(each.session for each in longest))
-
-
-def with_turn(state: PoolState, turn: PoolTurn) -> PoolState:
-    """The same with one more that waits."""
-    return structs.replace(state, turns=(*state.turns, turn))

@@ -11,7 +11,7 @@ from msgspec import Struct
 from ostler.errors import OstlerError
 from ostler.model import TerminalRow
 from ostler.store.files import write_private
-from ostler.terminal import policy
+from ostler.terminal import clean
 from ostler.terminal.cast import Cast, read_cast
 from ostler.terminal.display import folder
 from ostler.terminal.log import LIMIT, ByteLog
@@ -97,7 +97,7 @@ async def replayed(cast: Cast, screens: Screens, until: float = math.inf) -> Las
                 while screen.backlog > _BEHIND:  # what leaves the log before it is emulated would be lost
                     await asyncio.sleep(_SOON)
         last = await screen.snapshot()
-        last = msgspec.structs.replace(last, title=policy.title(last.title), cwd=folder(last.cwd))
+        last = msgspec.structs.replace(last, title=clean.title(last.title), cwd=folder(last.cwd))
         return LastScreen(last, (await screen.snapshot(history=True)).vt)
     finally:
         await screen.close()

@@ -10,7 +10,7 @@ from ostler.errors import OstlerError
 from ostler.model import TerminalRow, Wall
 from ostler.store import Redactor
 from ostler.terminal.cast import CastWriter
-from ostler.terminal.policy import clamp
+from ostler.terminal.clean import clamp
 from ostler.work.terminals.context import TerminalContext
 from ostler.work.terminals.new_terminal import check_command, checked_name, environment, free_name, new_terminal_id
 from ostler.work.terminals.pty_terminal import PtyTerminal
