@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from ostler import clock
@@ -58,11 +58,14 @@ class Loop:
 
     async def stop(self) -> None:
         """Cancels the step and waits for its end. It can be started again."""
-        task, self._task = self._task, None
+        await stop_all([self])
+
+    def _cancel(self) -> "asyncio.Task[None] | None":
+        """Its task, to be waited for. From now on it can be started again."""
+        task, self._task, self.trouble = self._task, None, None
         if task is not None:
             task.cancel()
-            await asyncio.wait([task])
-        self.trouble = None
+        return task
 
     async def run(self) -> None:
         """For ever; ends when it is cancelled."""
@@ -108,6 +111,12 @@ class Loop:
         if self.trouble is not None:
             _log.warning("%s works again after %d failures", self.name, self._failures)
             self.trouble = None
+
+
+async def stop_all(loops: Iterable[Loop]) -> None:
+    """Cancels all at once, then waits for their ends: one that somebody starts again meanwhile goes on."""
+    if tasks := [task for loop in loops if (task := loop._cancel()) is not None]:
+        await asyncio.wait(tasks)
 
 
 async def retried(

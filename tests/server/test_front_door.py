@@ -14,6 +14,10 @@ import websockets
 
 from machines.conftest import database, postgres  # noqa: F401
 from ostler.machines import membership, states
+from ostler.server.front_door import FrontDoor
+from ostler.server.live_index import LiveIndex
+from ostler.server.remote_sessions import RemoteSessions
+from ostler.server.uploads import Uploads
 from server.machine_yards import MachineYard, joined_yard
 from server.watching import watching
 from waiting import until
@@ -240,6 +244,42 @@ async def test_all_machines_are_in_one_list_and_one_live_view(pair: Pair) -> Non
         async for line in lines:
             if line.startswith("data: ") and later["id"] in line:
                 break
+
+
+async def test_sessions_are_searched_where_they_are(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many newer ones the other machine has."""
+    oats = await new_session(pair, name="oats & hay")
+    later = await new_session(pair, name="later")
+    asked: list[str] = []
+    get = FrontDoor.get
+
+    async def noted(door: FrontDoor, machine: Any, person: Any, target: str) -> tuple[int, bytes]:
+        asked.append(target)
+        return await get(door, machine, person, target)
+
+    monkeypatch.setattr(FrontDoor, "get", noted)
+    for query, found in (("query=oats+%26&limit=1", [oats]), ("state=idle&limit=1", [later]), ("state=busy", [])):
+        listed = (await pair.http.get(f"/api/sessions?{query}")).json()["items"]
+        assert [each["id"] for each in listed] == [each["id"] for each in found]
+    assert asked == [
+        "/api/sessions?query=oats+%26&limit=1",
+        "/api/sessions?state=idle&limit=1",
+        "/api/sessions?state=busy&limit=500",
+    ]
+
+
+async def test_who_joins_while_the_last_one_leaves_goes_on_following(pair: Pair) -> None:
+    door = pair.door.ostler
+    remote = RemoteSessions(FrontDoor(door, pair.door.membership, Uploads(door.store.folder)))
+    index = LiveIndex(door.store.watch())
+    remote.follow(index)
+    leaving = asyncio.create_task(remote.leave())
+    await asyncio.sleep(0)  # it waits for what it has stopped
+    remote.follow(index)
+    await leaving
+    assert (remote._looking.running, remote._queue.running) == (True, True)
+    await remote.leave()
+    assert (remote._looking.running, remote._queue.running) == (False, False)
 
 
 async def test_a_page_follows_the_journal_of_another_machine(pair: Pair) -> None:

@@ -222,6 +222,14 @@ async def test_uploads_that_are_none(tmp_path: Path, id: str) -> None:
     assert caught.value.kind == "not_found"
 
 
+async def test_an_upload_that_is_just_being_removed_is_gone(tmp_path: Path) -> None:
+    """Its folder is there, and what was in it is not any more."""
+    (tmp_path / "uploads" / ("a" * 24)).mkdir(parents=True)
+    with pytest.raises(OstlerError) as caught:
+        Uploads(tmp_path).path("a" * 24)
+    assert caught.value.kind == "not_found"
+
+
 async def test_uploads_are_gone_after_a_day(yard: Yard) -> None:
     uploads = Uploads(yard.ostler.store.folder)
     old = (await put(yard.client, "old", b"1")).json()["upload"]

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from functools import partial
+from urllib.parse import urlencode
 
 import msgspec
 from msgspec import Struct, structs
@@ -14,7 +15,7 @@ from ostler.machines.membership import SeenMachine
 from ostler.machines.model import SessionEntry
 from ostler.machines.run_index import RunIndex
 from ostler.machines.states import BEAT
-from ostler.model import TerminalRow
+from ostler.model import SessionState, TerminalRow
 from ostler.server.addressing import target_of
 from ostler.server.auth import Person
 from ostler.server.front_door import FrontDoor, check_answers, unreachable
@@ -23,7 +24,7 @@ from ostler.server.machine_client import NETWORK_ERRORS
 from ostler.server.run_queue import waiting_view, why_nobody
 from ostler.server.run_views import RunView, indexed_view
 from ostler.server.views import SessionView
-from ostler.supervise import Loop
+from ostler.supervise import Loop, stop_all
 
 MANY = 500  # sessions of one machine that is away
 _SILENCE = 45.0  # seconds: a stream tells every 15 that it lives
@@ -35,6 +36,23 @@ _encode = msgspec.json.Encoder().encode
 _VIEWER = Person(id="front-door", name="front door", rights="view")
 
 _log = logging.getLogger(__name__)
+
+
+class SessionFilter(Struct, frozen=True, kw_only=True):
+    """Which sessions are asked for, as `GET /api/sessions` takes it."""
+
+    query: str
+    state: SessionState | None
+    limit: int
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether the answer is as good as all that a machine is remembered by."""
+        return not self.query and self.state is None and self.limit >= MANY
+
+    def as_query(self) -> str:
+        given = {"query": self.query, "state": self.state, "limit": self.limit}
+        return urlencode({name: value for name, value in given.items() if value})
 
 
 class FarSessions(Struct):
@@ -59,23 +77,30 @@ class RemoteSessions:
 
     # -- listed
 
-    async def listed(self, person: Person) -> list[SessionView]:
-        """Of all other machines, those that are away included. Nothing is waited for longer than some seconds."""
+    async def listed(self, person: Person, wanted: SessionFilter) -> list[SessionView]:
+        """Of all other machines: each chooses its own; of one that is away, all that is known.
+
+        Nothing is waited for longer than some seconds.
+        """
         machines = [seen for seen in self._membership.others if seen.state != "gone"]
-        found = await asyncio.gather(*(self._of_machine(seen, person) for seen in machines))
+        found = await asyncio.gather(*(self._of_machine(seen, person, wanted) for seen in machines))
         return [view for views in found for view in views]
 
-    async def _of_machine(self, machine: SeenMachine, person: Person) -> list[SessionView]:
+    async def _of_machine(self, machine: SeenMachine, person: Person, wanted: SessionFilter) -> list[SessionView]:
         try:
             check_answers(machine)
-            status, body = await self._door.get(machine, person, "/api/sessions")
+            status, body = await self._door.get(machine, person, target_of("/api/sessions", wanted.as_query()))
             if status != 200:
                 raise unreachable(machine, f"it answered {status}")
             views = [_of(machine, view) for view in msgspec.json.decode(body, type=FarSessions).items]
         except (OstlerError, msgspec.DecodeError) as error:
             _log.debug("sessions of %s: %s", machine.name, error)
             return await self._last_known(machine)
-        self._last[machine.id] = {view.id: view for view in views}
+        told = {view.id: view for view in views}
+        if wanted.takes_all:
+            self._last[machine.id] = told
+        elif machine.id in self._last:  # else the index is to be read for what a part does not have
+            self._last[machine.id] |= told
         return views
 
     async def _last_known(self, machine: SeenMachine) -> list[SessionView]:
@@ -162,10 +187,7 @@ class RemoteSessions:
     async def leave(self) -> None:
         self._index = None
         following, self._following = self._following, {}  # at once: somebody may follow again while these end
-        await self._looking.stop()
-        await self._queue.stop()
-        for loop in following.values():
-            await loop.stop()
+        await stop_all([self._looking, self._queue, *following.values()])
 
     async def _look(self) -> None:
         """One follower for each machine that answers; those that are gone are let go, with their rows."""

@@ -10,7 +10,7 @@ from ostler.errors import OstlerError
 from ostler.model import SessionState, SystemMode, TransportName, TurnOptions
 from ostler.server.auth import Person
 from ostler.server.live import Live
-from ostler.server.remote_sessions import RemoteSessions
+from ostler.server.remote_sessions import RemoteSessions, SessionFilter
 from ostler.server.replies import Reply
 from ostler.server.request_body import RequestBody
 from ostler.server.routing import Routes
@@ -100,7 +100,7 @@ async def list_sessions(
     found = [row for row in rows if state in (None, row.state) and mentions(row, query)]
     views = session_views(watcher.watch, found[:limit])
     if remote_sessions is not None and not person.via:
-        far = await remote_sessions.listed(person)
+        far = await remote_sessions.listed(person, SessionFilter(query=query, state=state, limit=limit))
         views += [view for view in far if state in (None, view.state) and mentions(view, query)]
         views.sort(key=lambda view: view.used_at, reverse=True)
     return SessionList(items=views[:limit])

@@ -53,8 +53,9 @@ class Uploads:
         """Where an upload lies. Raises `not_found` for one that is unknown, or over a day old."""
         with suppress(OSError):  # removed, or never there
             folder = self._folder / id
-            if re.fullmatch("[0-9a-f]{24}", id) and folder.stat().st_mtime > clock.now() - DAY:
-                return next(folder.iterdir())
+            is_kept = re.fullmatch("[0-9a-f]{24}", id) and folder.stat().st_mtime > clock.now() - DAY
+            if is_kept and (file := next(folder.iterdir(), None)):
+                return file
         raise OstlerError("not_found", f"there is no upload {id[:40]!r}", "Uploads are kept for a day: send it again")
 
     def sweep(self) -> int:
