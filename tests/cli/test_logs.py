@@ -37,6 +37,27 @@ def test_a_turn_from_launch_to_end(shell: Shell, by: str) -> None:
     assert "yourself" not in ran.stderr
 
 
+def test_a_turn_in_an_agents_own_screen(shell: Shell) -> None:
+    """What was waited for, and what came: whoever asks why it takes so long finds it here."""
+    ran = shell("--log-level", "debug", "run", "script", PROMPT, "--transport=pty", "--quiet")
+    assert (ran.returncode, ran.stdout) == (0, "hello\n")
+    said = [line.split(": ", 1)[1] for line in ran.stderr.splitlines()]
+    told = [re.sub(r"^turn \S+: ", "", line) for line in said if line.startswith("turn ")]
+    steps = [
+        "the empty input box of script is waited for",
+        r"script is ready after [\d.]+ s",
+        "its prompt is accepted",
+        "its prompt is echoed",
+        "its prompt is submitted",
+        "its prompt is acknowledged by .+",
+        "its end is waited for",
+        "done by .+",
+        r"done after [\d.]+ s",
+    ]
+    assert re.search(r"\n(.*\n)*".join(f"^{step}$" for step in steps), "\n".join(told), re.M), told
+    assert "yourself" not in ran.stderr
+
+
 def test_a_level_leaves_out_what_is_below_it(shell: Shell) -> None:
     ran = shell("--log-level", "info", "run", "script", "[[fail:unauthenticated]]", "--quiet")
     assert ran.returncode == 1

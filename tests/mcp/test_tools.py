@@ -57,6 +57,18 @@ async def test_a_turn_that_takes_long_is_told_as_it_is_and_can_be_cancelled(stab
         assert ended["envelope"]["outcome"] == "cancelled"
 
 
+async def test_what_is_called_stands_in_the_log_without_its_arguments(
+    stable: Stable, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "ostler.mcp")
+    async with tools_of(stable) as tools:
+        begun = await tools.call("start_turn", {"agent": "script", "prompt": "[[say:hello]] privately", "seconds": 60})
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("ostler.mcp")] == [
+        "the client calls start_turn",
+        f"turn {begun['turn']}: delegated to script, access read",
+    ]
+
+
 async def test_agents_are_listed(stable: Stable) -> None:
     async with tools_of(stable, most="write") as tools:
         told = await tools.call("list_agents", {})

@@ -1,6 +1,7 @@
 """The MCP server on stdio, by the official SDK, which takes seconds to import: nothing else imports this."""
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -29,6 +30,8 @@ INSTRUCTIONS = (
 _LONGEST_LINE = 64 << 20
 _READS = {"list_agents", "list_sessions", "wait_turn", "read_turn"}
 
+_log = logging.getLogger(__name__)
+
 
 async def serve(settings: Settings, environ: Mapping[str, str], access: Access) -> None:
     """Until stdin ends; then what was started is ended. Raises denied where a forged mark stands behind it."""
@@ -36,10 +39,12 @@ async def serve(settings: Settings, environ: Mapping[str, str], access: Access) 
         marks = marks_above(store, environ)
         deepest = {MARK: parent_turns(store, marks)[0].id} if marks else {}
     async with Ostler(settings, {**environ, **deepest}, "mcp", loader(environ)) as o:
+        _log.info("serving MCP on stdio, access %s, below %d turns", access, len(marks))
         tools = Tools(o, marks, access, os.path.realpath("."))
         server = _server(tools)
         async with stdio_server(stdin=await _stdin()) as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
+        _log.info("stdin has ended: what was started is ended")
 
 
 async def _stdin() -> Any:
@@ -67,6 +72,7 @@ def _server(tools: Tools) -> "Server[Any]":
         try:
             result = await tools.call(params.name, params.arguments or {})
         except OstlerError as error:
+            _log.info("a call failed: %s", error.kind)  # its message may quote an argument
             return _result({"error": msgspec.to_builtins(Problem.of(error))}, is_error=True)
         return _result(result)
 

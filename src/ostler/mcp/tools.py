@@ -1,6 +1,7 @@
 """The tools of `ostler mcp`: their arguments, and what they do."""
 
 import asyncio
+import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
@@ -33,6 +34,8 @@ from ostler.work.turns.options import limits_of
 USUAL_WAIT = 45.0  # seconds: some agents give a tool no more than a minute
 LONGEST_WAIT = 600.0
 _SHOWN = 200  # characters of a prompt in a list
+
+_log = logging.getLogger(__name__)
 
 Id = Annotated[str, Meta(min_length=1, max_length=200)]
 
@@ -118,6 +121,7 @@ class Tools:
         """What the tool returns, as plain data. Raises OstlerError."""
         if name not in self._calls:
             raise OstlerError("not_found", f"there is no tool {name[:100]!r}", f"There are: {', '.join(self._calls)}")
+        _log.debug("the client calls %s", name)
         kind, work = self._calls[name]
         try:
             given = msgspec.convert(arguments, kind)
@@ -158,6 +162,7 @@ class Tools:
         async with self._starting:
             row = await self._start(given)
         self._begun.add(row.id)
+        _log.info("turn %s: delegated to %s, access %s", row.id, row.turn.agent, row.turn.access)
         return await self._ended(row.id, given.seconds) if given.seconds else _turn(row)
 
     async def _start(self, given: StartTurn) -> TurnRow:

@@ -1,9 +1,9 @@
 """The transport `tmux`: each session has a pane in which its turns run, for longer than any ostler process lives."""
 
 import hashlib
+import logging
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 YOUNG = 60.0  # seconds in which a pane may not be noted yet
 _LISTED = "#{pane_id} #{pane_pid} #{@ostler_session}"
 _VOLATILE = ("TERM", "COLORTERM", "SSH_AUTH_SOCK", "SSH_AGENT_PID", "XDG_SESSION_ID")  # of the shell that called
+
+_log = logging.getLogger(__name__)
 
 
 class Panes(Tuis):
@@ -114,8 +116,9 @@ class Panes(Tuis):
             await watched.let_go()
         try:
             tui = await PaneTui.take_over(attempt, self._resources(attempt), note)
-        except OstlerError:
-            return None  # it has just ended, or somebody has closed the server
+        except OstlerError as error:  # it has just ended, or somebody has closed the server
+            _log.info("session %s: its pane %s is not used again: %s", note.session, note.pane, error)
+            return None
         self._live[note.session] = shown = Shown(self._made_for(attempt), tui, last=note.turn)
         return shown
 
@@ -151,8 +154,10 @@ class Panes(Tuis):
                 del self._watched[note.session]
                 await watched.let_go()
             elif watched is None and not others and note.lives and note.session not in self._live:
-                with suppress(OstlerError):  # it has just ended, or its session is closed
+                try:
                     self._watched[note.session] = await self._watch(note)
+                except OstlerError as error:  # it has just ended, or its session is closed
+                    _log.debug("session %s: its pane %s is not shown: %s", note.session, note.pane, error)
 
     def _watched_row(self, session: str) -> str:
         return self._watched[session].row.id if session in self._watched else ""
@@ -170,6 +175,7 @@ class Panes(Tuis):
 
     async def end_pane(self, note: PaneNote) -> None:
         """Closes a pane that nobody here has at work, with what is left of it."""
+        _log.debug("session %s: its pane %s is closed", note.session, note.pane)
         await kill_pane(note)
         if note.lives:
             await in_thread(tree.end_marked, {note.mark}, tree.as_members([note.pid]))

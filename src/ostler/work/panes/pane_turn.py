@@ -1,6 +1,7 @@
 """A turn in a TUI that runs in a pane: it can be left to itself, and taken up again by another process."""
 
 import asyncio
+import logging
 from typing import Any
 
 from ostler import clock
@@ -19,6 +20,8 @@ from ostler.work.tuis.typing import Typist
 from ostler.work.tuis.watch import TICK, Watch
 
 SUBMITTED = ("submitted", "acknowledged")  # from there on a turn goes on by itself
+
+_log = logging.getLogger(__name__)
 
 
 class PaneTurn(TuiTurn):
@@ -47,6 +50,7 @@ class PaneTurn(TuiTurn):
             mark = Bookmark(path=path, offset=offset, others=others)
             await asyncio.to_thread(self._notes.change, session, turn=turn.id, bookmark=mark, used_at=clock.now())
             return
+        _log.debug("turn %s: it is taken up with %d events", turn.id, len(self.attempt.adopts))
         note = self._notes.get(session)
         mark = note.bookmark if note is not None else Bookmark()
         globs = self.face.transcripts(self.attempt.effective_turn)
@@ -74,6 +78,7 @@ class PaneTurn(TuiTurn):
             if clock.monotonic() > deadline and not taken and not self._was_acknowledged():
                 return None, Problem.of(self._not_taken_up())
             await self.watch.change(TICK)
+        _log.debug("turn %s: %s by %s", self.id, ending.how, " and ".join(map(str, ending.by)))
         return ending, None
 
     def _was_acknowledged(self) -> bool:
@@ -85,6 +90,7 @@ class PaneTurn(TuiTurn):
 
     async def _interrupt(self, problem: Problem, stop: Stop) -> None:
         if stop.left:
+            _log.info("turn %s: it is left in its pane, where it goes on", self.id)
             raise LeftInPane
         await super()._interrupt(problem, stop)
 

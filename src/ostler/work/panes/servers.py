@@ -1,6 +1,7 @@
 """The tmux servers that panes are made in: ostler's own, or the one that the user works in."""
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -34,6 +35,8 @@ set -g pane-border-format " #{{?@ostler_name,#{{@ostler_name}},#{{pane_title}}}}
 set -g status-left "ostler "
 set -g status-right "prefix d: leave "
 """
+
+_log = logging.getLogger(__name__)
 
 
 class TmuxServers:
@@ -146,10 +149,17 @@ class TmuxServers:
         return lost
 
     async def _rejoin(self, place: TmuxPlace, panes: list[Pane]) -> None:
-        with suppress(OstlerError):  # the server is gone: the panes' wardens end all that ran in them
+        _log.info("the tmux client was lost: its panes (%d) are joined again", len(panes))
+        try:
             client = await self.client(place, make=False)
-            for pane in panes:
+        except OstlerError as error:  # the server is gone: the panes' wardens end all that ran in them
+            _log.warning("panes cannot be joined again (%d): %s", len(panes), error)
+            return
+        for pane in panes:
+            try:
                 await pane.rejoin(client)
+            except OstlerError as error:  # this one has ended meanwhile; the others have not
+                _log.warning("pane %s cannot be joined again: %s", pane.id, error)
 
 
 def _no_session() -> OstlerError:

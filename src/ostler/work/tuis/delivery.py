@@ -4,6 +4,7 @@ The text is pasted once and never again; Enter is pressed again only while the b
 program does not take up in time is `undelivered`.
 """
 
+import logging
 import re
 from collections.abc import Awaitable, Callable
 from typing import Literal
@@ -24,6 +25,8 @@ ENTERS = 3
 CLEARS = 3
 CLEAR_TAKES = 2.0  # seconds that a box has to become empty
 ENTER_AGAIN = 1.5  # seconds after which Enter is pressed again, if the text still stands in the box
+
+_log = logging.getLogger(__name__)
 
 
 def pieces(text: str, most: int) -> list[str]:
@@ -48,6 +51,7 @@ class Delivery(Struct, kw_only=True):
     typist: Typist
     evidence: Evidence
     name: str  # the agent's, for messages
+    turn: str = ""  # for the log
     text: str
     start_limit: float
     receipt_limit: float
@@ -88,12 +92,15 @@ class Delivery(Struct, kw_only=True):
 
     async def _until_ready(self) -> None:
         """Waits for an empty box. Time does not count while it works, asks, or a person is at the keyboard."""
-        since, ready_since = clock.monotonic(), None
+        began = since = clock.monotonic()
+        ready_since = None
+        _log.debug("turn %s: the empty input box of %s is waited for", self.turn, self.name)
         while True:
             now = clock.monotonic()
             # What stands there has stood there since it changed last.
             ready_since = min(now, ready_since or now, self.watch.changed_at) if self._is_ready() else None
             if ready_since is not None and now - ready_since >= self._patience():
+                _log.debug("turn %s: %s is ready after %.2f s", self.turn, self.name, now - began)
                 return
             if self.watch.signals.exited:
                 raise OstlerError("crashed", f"{self.name} ended before it was ready", "Its terminal shows why")
@@ -118,6 +125,7 @@ class Delivery(Struct, kw_only=True):
     async def _clear(self) -> None:
         """What ostler wrote and nobody has changed is taken out again."""
         self.cleared += 1
+        _log.debug("turn %s: the prompt before, which was put back, is cleared", self.turn)
         async with self.typist.at_keyboard():
             if not self._holds_previous():
                 return
@@ -200,12 +208,15 @@ class Delivery(Struct, kw_only=True):
         except OstlerError as error:
             if error.kind != "denied":
                 raise
+            _log.debug("turn %s: a person has the keyboard, which is waited for", self.turn)
             await self.typist.regain()
             if self.evidence.acknowledged is None and not self.face.shows(self.watch.screen, self.text):
                 raise self._undelivered("somebody else typed into its input box") from error
             return False
         if first:
             await self._reach("submitted")
+        else:
+            _log.debug("turn %s: Enter is pressed again, since the prompt still stands in the box", self.turn)
         return True
 
     def _is_still(self) -> bool:

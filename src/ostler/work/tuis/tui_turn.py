@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -33,6 +34,8 @@ INTERRUPT = 5.0  # seconds after which a turn that does not stop is given up
 AT_KEYBOARD = 2.0  # seconds that a person at the keyboard is waited for then
 _SCREEN = 12  # rows of the screen that an error has as evidence
 
+_log = logging.getLogger(__name__)
+
 
 class TuiTurn:
     """A turn from its prompt to its end. `usable` says whether the TUI can take another one."""
@@ -49,6 +52,7 @@ class TuiTurn:
         face, reader = attempt.agent.tui, attempt.reader
         assert face is not None and isinstance(reader, TranscriptReader)
         self.attempt, self.context = attempt, context
+        self.id = attempt.turn.id
         self.face: TuiFace = face
         self.reader: TranscriptReader = reader
         self.program, self.watch, self.typist, self.transcript = program, watch, typist, transcript
@@ -125,12 +129,15 @@ class TuiTurn:
         try:
             await delivery.send()
         except OstlerError as error:
+            _log.info("turn %s: its prompt was not delivered: %s", self.id, error.message)
             await self._undelivered(delivery)
             return None, self.questions.refused or Problem.of(error)
         finally:
             self.usable = self.usable and not delivery.leaves_text
+        _log.debug("turn %s: its end is waited for", self.id)
         while (ending := self.evidence.ending(clock.monotonic())) is None:
             await self.watch.change(TICK)
+        _log.debug("turn %s: %s by %s", self.id, ending.how, " and ".join(map(str, ending.by)))
         return ending, None
 
     def _delivery(self) -> Delivery:
@@ -141,6 +148,7 @@ class TuiTurn:
             typist=self.typist,
             evidence=self.evidence,
             name=self.attempt.agent.name,
+            turn=self.id,
             text=self.reader.sent,
             start_limit=settings.tui_start,
             receipt_limit=settings.tui_receipt,
@@ -151,6 +159,7 @@ class TuiTurn:
 
     async def _reached(self, stage: Stage, by: str) -> None:
         text = f"{stage} by {by}" if by else stage
+        _log.debug("turn %s: its prompt is %s", self.id, text)
         self._receipt.append(text)
         self.worked = self.worked or stage == "submitted"
         await self._add([Notice(code="receipt", text=text, quiet=True)])
@@ -240,6 +249,7 @@ class TuiTurn:
     async def _add_signal(self, source: Source, says: Says, at: float) -> None:
         """Each that is new stands in the journal."""
         if (signal := self.evidence.add(source, says, at)) is not None:
+            _log.debug("turn %s: %s", self.id, signal)
             await self.context.add([Notice(code="signal", text=str(signal), quiet=True)])
             if says != "ended":
                 self.clock.record([])
@@ -255,6 +265,7 @@ class TuiTurn:
 
     async def _interrupt(self, problem: Problem, stop: Stop) -> None:
         """Ends the turn, not the program; one that does not obey is ended, and so it is by a signal."""
+        _log.info("turn %s: it is interrupted (%s)", self.id, problem.kind)
         await self.asks.cancel(problem.kind)
         if stop.signal is not None:
             await self.program.end(stop.signal)
@@ -265,6 +276,7 @@ class TuiTurn:
             await self._press_interrupt()
             if await self.watch.until(self._has_stopped, INTERRUPT / 2):
                 return
+        _log.warning("turn %s: %s did not stop and is ended", self.id, self.attempt.agent.name)
         await self._add([Notice(code="not_interrupted", text=f"{self.attempt.agent.name} did not stop; it was ended")])
         await self.program.end()
 
