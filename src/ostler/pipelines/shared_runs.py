@@ -17,6 +17,7 @@ from ostler.machines.run_index import RunClaim, RunIndex, RunMoved, went_on
 from ostler.pipelines.model import NodeRow, RunRow
 from ostler.pipelines.runs import Runs
 from ostler.store import Store
+from ostler.supervise import Loop
 from ostler.work.sessions.rows import JOINED
 
 _LOOK = 1.0  # seconds between looks at whether the run is still ours
@@ -48,15 +49,20 @@ class SharedRuns(Runs):
 
     async def until_moved(self) -> RunMoved:
         """Waits until another machine has the run."""
-        while not self._moved.done():
-            try:
-                await self._index.check(self._id, self.claim_held)
-            except RunMoved as moved:
-                self._note(moved)
-            except OstlerError:
-                pass  # Postgres is away: nobody can have claimed it meanwhile without our hearing of it afterwards
-            await asyncio.wait({self._moved}, timeout=_LOOK)
-        return self._moved.result()
+        looking = Loop(f"looking whether run {self._id} is still ours", self._look, longest=_LOOK)
+        looking.start()
+        try:
+            return await asyncio.shield(self._moved)
+        finally:
+            await looking.stop()
+
+    async def _look(self) -> None:
+        """While Postgres is away nobody can claim it without our hearing of it afterwards."""
+        try:
+            await self._index.check(self._id, self.claim_held)
+        except RunMoved as moved:
+            self._note(moved)
+        await asyncio.sleep(_LOOK)
 
     async def keep_moved(self, moved: RunMoved) -> None:
         """Says here where the run is."""
