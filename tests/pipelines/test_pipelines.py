@@ -387,6 +387,44 @@ def test_gates_wait_for_a_person_who_may_change_prompt_and_answer(shell: Shell) 
     assert (going.returncode, [row["result"]["text"] for row in told["nodes"]]) == (0, ["better idea", "as I say"])
 
 
+def test_a_command_and_all_items_are_shown_before_they_run(shell: Shell) -> None:
+    text = """
+        mode = "manual"
+        [inputs]
+        where = "the farm"
+        [nodes.deploy]
+        command = ["echo", "to", "{{ inputs.where }}"]
+        [nodes.look]
+        agent = "claude"
+        each = ["hay", "oats"]
+        prompt = "[[say:looked at {{ item }}]]"
+        needs = ["deploy"]
+        [nodes.refused]
+        command = ["touch", "{{ item }}"]
+        each = ["a", "b"]
+        needs = ["look"]
+        """
+    going = shell.start("pipeline", "run", flow(shell, text), "--json")
+    assert wait_for_gate(shell, "deploy")["question"] == "Run deploy?\n\necho to 'the farm'"
+    assert shell("pipeline", "approve", "last", "deploy").returncode == 0
+    asked = wait_for_gate(shell, "look")["question"]
+    assert asked == "Run look for each of these?\n\n1. [[say:looked at hay]]\n\n2. [[say:looked at oats]]"
+    going.kill()
+    going.communicate()
+    going = shell.start("pipeline", "resume", "last", "--json")
+    wait_for_gate(shell, "look")
+    assert shell("pipeline", "approve", "last", "look", "--prompt", "[[say:saw {{ item }}]]").returncode == 0
+    assert wait_for_gate(shell, "refused")["question"] == "Run refused for each of these?\n\n1. touch a\n\n2. touch b"
+    assert shell("pipeline", "approve", "last", "refused", "--deny").returncode == 0
+    nodes = {row["node"]: row for row in json.loads(going.communicate()[0])["nodes"]}
+    assert results(nodes) == {
+        "deploy": ("done", "to the farm"),
+        "look": ("done", "saw hay\n\nsaw oats"),
+        "refused": ("cancelled", ""),
+    }
+    assert not (shell.folder / "a").exists()
+
+
 def test_whoever_runs_it_is_shown_what_a_gate_asks_and_how_to_answer(shell: Shell) -> None:
     text = """
         [inputs]

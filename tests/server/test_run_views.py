@@ -50,6 +50,7 @@ def test_a_node_alone_tells_all_that_is_known_of_it() -> None:
     assert (gate.question, gate.approved_by, gate.text) == ("Ship?", "ann", "")
     asked = NodeRow(run="r1", node="plan", state="gate", question="Run plan?\n\nPlan hay.")
     assert node_detail(RUN, PIPELINE.nodes[0], asked, {}).proposed == "Plan hay."
+    assert node_detail(RUN, PIPELINE.nodes[1], asked, {}).proposed == ""
     assert node_detail(RUN, PIPELINE.nodes[1], None, {}).state == "waiting"
 
 

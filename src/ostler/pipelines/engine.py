@@ -17,6 +17,7 @@ from dbos._serialization import Serializer  # not exported, but what the setting
 from msgspec import structs
 
 from ostler.errors import OstlerError, internal_error
+from ostler.pipelines.approvals import approved, decided, question
 from ostler.pipelines.expressions import BadExpression, evaluated
 from ostler.pipelines.model import Approval, Node, NodeResult
 from ostler.pipelines.node_work import NodePiece, NodeWork
@@ -36,7 +37,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     node: Node
     values: dict[str, Any]
     item: str = ""
-    manual: bool = False
+    manual: bool = False  # a person is asked first; of items, whoever begins them asks for all
 
     @property
     def id(self) -> str:
@@ -162,14 +163,10 @@ def node_workflow(given: dict[str, Any]) -> Any:
 
 def _node(job: Job, node: Node) -> NodeResult:
     if job.manual or node.gate:
-        said = msgspec.convert(approval_step(given := msgspec.to_builtins(job), _shown(job)), Approval)
-        assert given is not None
-        if not said.go:
-            return NodeResult(state="cancelled", error=f"denied by {said.by or 'a person'}", kind="denied")
-        if said.answer is not None or node.gate:
-            return NodeResult(state="done", text=said.answer or "", notices=(f"approved by {said.by or 'a person'}",))
-        if said.prompt is not None:
-            node = structs.replace(node, prompt=said.prompt)
+        said = msgspec.convert(approval_step(msgspec.to_builtins(job), question(node, [job.values])), Approval)
+        if (result := decided(node, said)) is not None:
+            return result
+        node = approved(node, said)
     result = _rounds(job, node)
     return result if node.worktree is None else _finished(_piece(node, job, 0, 0), result)
 
@@ -181,10 +178,6 @@ def _finished(piece: Any, result: NodeResult) -> NodeResult:
         return msgspec.convert(merge_step(piece, msgspec.to_builtins(result)), NodeResult)
     except OstlerError as error:
         return structs.replace(result, state="failed", error=str(error), kind=error.kind)
-
-
-def _shown(job: Job) -> str:
-    return filled(job.node.gate or job.node.prompt, job.values)
 
 
 def _rounds(job: Job, node: Node) -> NodeResult:
@@ -239,8 +232,8 @@ def _piece(node: Node, job: Job, number: int, attempt: int) -> Any:
 
 
 @DBOS.step(name="approval")
-def approval_step(given: dict[str, Any], prompt: str) -> Any:
-    return msgspec.to_builtins(_on_loop(_work().approval(msgspec.convert(given, Job).node, prompt)))
+def approval_step(given: dict[str, Any], asked: str) -> Any:
+    return msgspec.to_builtins(_on_loop(_work().approval(msgspec.convert(given, Job).node, asked)))
 
 
 @DBOS.step(name="attempt")

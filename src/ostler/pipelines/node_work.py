@@ -67,10 +67,10 @@ class NodeWork:
 
     # -- gates
 
-    async def approval(self, node: Node, prompt: str) -> Approval:
+    async def approval(self, node: Node, asked: str) -> Approval:
         """Waits for what a person says. An answer that was given before a crash counts."""
-        question = prompt if node.gate else f"Run {node.name}?\n\n{prompt}"
-        self._told(await self._runs.change_node(self._run.id, node.name, state="gate", question=question.strip()))
+        if self._runs.node(self._run.id, node.name).approval is None:
+            self._told(await self._runs.change_node(self._run.id, node.name, state="gate", question=asked))
         while not self.cancelled.is_set():
             version = self._runs.data_version()
             row = self._runs.node(self._run.id, node.name)

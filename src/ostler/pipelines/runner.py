@@ -11,6 +11,7 @@ from msgspec import structs
 from ostler import clock
 from ostler.errors import OstlerError
 from ostler.machines.directory import Directory
+from ostler.pipelines.approvals import approved, decided, question
 from ostler.pipelines.expressions import BadExpression, evaluated
 from ostler.pipelines.far_turns import OwnServer
 from ostler.pipelines.model import Node, NodeResult, NodeRow, RunRow
@@ -23,6 +24,7 @@ from ostler.work import Ostler
 from ostler.work.store_changes import change_since
 
 if TYPE_CHECKING:
+    from ostler.pipelines.engine import Job
     from ostler.pipelines.shared_runs import SharedRuns
     from ostler.pipelines.steps import Steps
 
@@ -170,13 +172,23 @@ class PipelineRunner:
         try:
             if not node.each:
                 return await self._engine.run(job)
-            items = items_of(node, values)
-            jobs = [
-                structs.replace(job, item=str(n), values={**values, "item": item}) for n, item in enumerate(items, 1)
-            ]
-            return joined(list(await asyncio.gather(*map(self._engine.run, jobs))))
+            return await self._items(job)
         except BadExpression as error:
             return failed_expression(error)
+
+    async def _items(self, job: "Job") -> NodeResult:
+        """A job for each item, side by side. A person is asked once, before them all. Raises BadExpression."""
+        node, values = job.node, [{**job.values, "item": item} for item in items_of(job.node, job.values)]
+        if job.manual and values:
+            said = await self._work.approval(node, question(node, values))
+            if (result := decided(node, said)) is not None:
+                return result
+            node = approved(node, said)
+        jobs = [
+            structs.replace(job, node=node, item=str(number), values=each, manual=False)
+            for number, each in enumerate(values, 1)
+        ]
+        return joined(list(await asyncio.gather(*map(self._engine.run, jobs))))
 
     async def _end(self) -> RunRow:
         states = {result.state for result in self._results.values()}

@@ -205,6 +205,8 @@ def node_view(run: RunRow, node: Node, stored: NodeRow | None, turns: Mapping[st
 
 
 def node_detail(run: RunRow, node: Node, stored: NodeRow | None, turns: Mapping[str, str]) -> NodeDetail:
+    from ostler.pipelines.approvals import proposed_prompt
+
     row = stored or NodeRow(run=run.id, node=node.name)
     result = row.result or NodeResult(state=row.state)
     seen = structs.asdict(node_view(run, node, row, turns)) | {"error": result.error}
@@ -213,7 +215,7 @@ def node_detail(run: RunRow, node: Node, stored: NodeRow | None, turns: Mapping[
         prompt=node.prompt or node.gate or shlex.join(node.command),
         when=node.when,
         question=row.question,
-        proposed=row.question.removeprefix(f"Run {node.name}?").lstrip() if node.agent else "",
+        proposed=proposed_prompt(node, row.question),
         text=result.text[:_LONG],
         summary=result.summary,
         structured=result.structured,
