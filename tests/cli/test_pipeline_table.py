@@ -64,3 +64,5 @@ def test_times_are_short_and_only_a_gate_asks() -> None:
         "    Really?",
         "    answer: ostler pipeline approve r1 ask  (--deny for no)",
     ]
+    long = NodeRow(run="r1", node="ask", state="gate", question="\n".join("abcdefghijklmnopqrstuvwxyz"))
+    assert question_lines(long)[-3:-1] == ["    t", "    … 6 more lines: ostler pipeline show r1 --json"]

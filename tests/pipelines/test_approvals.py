@@ -9,6 +9,7 @@ from ostler.pipelines.model import Approval, Node
 TURN = Node(name="plan", agent="claude", prompt="Plan {{ inputs.task }}\n")
 COMMAND = Node(name="ship", command=("make", "{{ inputs.task }}"))
 GATE = Node(name="ask", gate="Ship {{ inputs.task }}?")
+TOUCH = Node(name="touch", command=("touch", "{{ item }}"), each="['a', 'b']")
 EACH = Node(name="look", agent="claude", prompt="Look at {{ item }}", each="['a', 'b']")
 VALUES = {"inputs": {"task": "the farm"}}
 ITEMS = [{"item": "a"}, {"item": "b"}]
@@ -16,9 +17,10 @@ ITEMS = [{"item": "a"}, {"item": "b"}]
 
 def test_all_that_would_run_is_in_the_question() -> None:
     assert question(TURN, [VALUES]) == "Run plan?\n\nPlan the farm"
-    assert question(COMMAND, [VALUES]) == "Run ship?\n\nmake 'the farm'"
+    assert question(COMMAND, [VALUES]) == "Run ship?\n\n    make 'the farm'"
     assert question(GATE, [VALUES]) == "Ship the farm?"
     assert question(EACH, ITEMS) == "Run look for each of these?\n\n1. Look at a\n\n2. Look at b"
+    assert question(TOUCH, ITEMS) == "Run touch for each of these?\n\n    touch a\n\n    touch b"
     many = [{"item": "x" * 100_000}] * 10
     assert question(EACH, many).count("\n\n") == 10 and 200_000 < len(question(EACH, many)) < 200_200
     with pytest.raises(BadExpression):

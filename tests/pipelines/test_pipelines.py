@@ -405,7 +405,7 @@ def test_a_command_and_all_items_are_shown_before_they_run(shell: Shell) -> None
         needs = ["look"]
         """
     going = shell.start("pipeline", "run", flow(shell, text), "--json")
-    assert wait_for_gate(shell, "deploy")["question"] == "Run deploy?\n\necho to 'the farm'"
+    assert wait_for_gate(shell, "deploy")["question"] == "Run deploy?\n\n    echo to 'the farm'"
     assert shell("pipeline", "approve", "last", "deploy").returncode == 0
     asked = wait_for_gate(shell, "look")["question"]
     assert asked == "Run look for each of these?\n\n1. [[say:looked at hay]]\n\n2. [[say:looked at oats]]"
@@ -414,7 +414,8 @@ def test_a_command_and_all_items_are_shown_before_they_run(shell: Shell) -> None
     going = shell.start("pipeline", "resume", "last", "--json")
     wait_for_gate(shell, "look")
     assert shell("pipeline", "approve", "last", "look", "--prompt", "[[say:saw {{ item }}]]").returncode == 0
-    assert wait_for_gate(shell, "refused")["question"] == "Run refused for each of these?\n\n1. touch a\n\n2. touch b"
+    asked = wait_for_gate(shell, "refused")["question"]
+    assert asked == "Run refused for each of these?\n\n    touch a\n\n    touch b"
     assert shell("pipeline", "approve", "last", "refused", "--deny").returncode == 0
     nodes = {row["node"]: row for row in json.loads(going.communicate()[0])["nodes"]}
     assert results(nodes) == {

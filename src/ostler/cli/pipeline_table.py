@@ -65,7 +65,10 @@ def question_lines(row: NodeRow) -> list[str]:
     """What a gate asks, and how to answer it; nothing of another node."""
     if row.state != "gate":
         return []
-    asked = [f"    {one_line(line, 200)}" for line in row.question.splitlines()[:QUESTION_LINES]]
+    lines = row.question.splitlines()
+    asked = [f"    {one_line(line, 200)}" for line in lines[:QUESTION_LINES]]
+    if len(lines) > QUESTION_LINES:
+        asked.append(f"    … {len(lines) - QUESTION_LINES} more lines: ostler pipeline show {row.run} --json")
     return [*asked, f"    answer: ostler pipeline approve {row.run} {row.node}  (--deny for no)"]
 
 

@@ -1,6 +1,7 @@
 """What a person is asked before a node runs, and what comes of the answer. Pure."""
 
 import shlex
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,12 +17,19 @@ def question(node: Node, items: Sequence[Mapping[str, Any]]) -> str:
     """A gate's own; of another node all that it would run. `items`: the values of each. Raises BadExpression."""
     if node.gate:
         return filled(node.gate, items[0]).strip()
-    work = [_work(node, values).strip() for values in items]
-    if not node.each:
-        return f"{heading(node)}\n\n{work[0]}"
-    share = _LONG // len(work)
-    shown = (f"{number}. {_cut(text, share)}" for number, text in enumerate(work, 1))
-    return "\n\n".join((heading(node), *shown))
+    work = [_work(node, values) for values in items]
+    if node.each:
+        work = [_cut(text, _LONG // len(work)) for text in work]
+    if node.each and node.agent:
+        work = [f"{number}. {text}" for number, text in enumerate(work, 1)]
+    return "\n\n".join((heading(node), *work))
+
+
+def _work(node: Node, values: Mapping[str, Any]) -> str:
+    """A command is indented: where the question is drawn as Markdown, nothing of it may be taken for that."""
+    if node.agent:
+        return filled(node.prompt, values).strip()
+    return textwrap.indent(shlex.join(filled(word, values) for word in node.command), "    ")
 
 
 def _cut(text: str, most: int) -> str:
@@ -38,10 +46,6 @@ def proposed_prompt(node: Node, asked: str) -> str:
     if not node.agent or not asked:
         return ""
     return node.prompt if node.each else asked.removeprefix(heading(node)).lstrip()
-
-
-def _work(node: Node, values: Mapping[str, Any]) -> str:
-    return filled(node.prompt, values) if node.agent else shlex.join(filled(word, values) for word in node.command)
 
 
 def decided(node: Node, said: Approval) -> NodeResult | None:
