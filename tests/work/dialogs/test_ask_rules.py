@@ -207,9 +207,29 @@ def test_one_path_is_enough_to_deny() -> None:
     assert ruled(edit("src/a.py"), rule)[0] == "ask"
 
 
-def test_a_name_that_begins_with_two_dots_is_not_outside() -> None:
-    assert ruled(edit("..notes/key"), AskRule(answer="deny", path="..notes/*"))[0] == "deny"
-    assert ruled(edit("..notes/key"), AskRule(answer="allow", path="*"))[0] == "allow"
+def test_links_count_by_their_names_and_by_where_they_lead(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    for name in ("secrets", "tmp", "docs"):
+        (folder / name).mkdir(parents=True)
+    (folder / "tmp" / "link").symlink_to("../secrets/key")
+    (folder / "docs" / "out").symlink_to("/etc")
+    (tmp_path / "other").symlink_to(folder)
+
+    def answer(path: str, rule: AskRule, root: Path = folder) -> str:
+        return rule_for([rule], edit(path), agent=AGENTS["claude"], folder=str(root))[0]
+
+    for pattern in ("secrets/*", "tmp/*", f"{folder}/secrets/*"):
+        assert answer("tmp/link", AskRule(answer="deny", path=pattern)) == "deny", pattern
+    for root in (folder, tmp_path / "other"):
+        for pattern in ("docs/*", f"{root}/docs/*"):
+            rule = AskRule(answer="allow", path=pattern)
+            assert [answer(path, rule, root) for path in ("docs/a.md", "docs/out/passwd")] == ["allow", "ask"]
+
+
+def test_a_name_that_begins_with_two_dots_lies_in_the_folder() -> None:
+    assert ruled(edit("..env"), AskRule(answer="deny", path="*"))[0] == "deny"
+    assert ruled(edit("..env/a"), AskRule(answer="allow", path="..env/*"))[0] == "allow"
+    assert not beyond_write(edit("..env"), FOLDER)
 
 
 def test_an_edit_that_leads_out_of_the_folder(tmp_path: Path) -> None:

@@ -30,6 +30,8 @@ async def test_each_edit_shows_its_own_diff(tmp_path: Path, place: str) -> None:
     assert first[1].diff == "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
     second = await edits.with_diffs([edit("a.txt", "one\n2\n3\n", "update"), edit("b.txt", "new\n", "add")])
     assert second[0].diff == "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,3 @@\n one\n 2\n+3\n"
+    third = await edits.with_diffs([edit("..env", "new\n", "add")])
+    assert third[0].diff == "--- a/..env\n+++ b/..env\n@@ -0,0 +1 @@\n+new\n"
     assert second[1].diff == "--- a/b.txt\n+++ b/b.txt\n@@ -0,0 +1 @@\n+new\n"
 
 

@@ -98,18 +98,19 @@ def _command_matches(rule: AskRule, command: str) -> bool:
 
 
 def _paths_match(rule: AskRule, paths: Sequence[str], folder: str) -> bool:
-    """To allow, all paths have to fit, beneath the folder; to deny or ask, one of them."""
+    """To allow, all paths have to fit, beneath the folder; to deny or ask, one of them. Links count by where they lead,
+    too.
+    """
     if not paths:
         return False
-    fits = [_path_matches(rule.path, path, folder) for path in paths]
+    root = os.path.realpath(folder)
+    fits = [_path_matches(rule.path, inside, folder) for path in paths for inside in _names_of(path, folder, root)]
     return all(fits) if rule.answer == "allow" else any(fits)
 
 
-def _path_matches(pattern: str, path: str, folder: str) -> bool:
-    whole = os.path.normpath(os.path.join(folder, path))
-    inside = os.path.relpath(whole, folder)
+def _path_matches(pattern: str, inside: str, folder: str) -> bool:
     if os.path.isabs(pattern):
-        return fnmatchcase(whole, pattern)
+        return fnmatchcase(os.path.normpath(os.path.join(folder, inside)), pattern)
     return not _leads_out(inside) and fnmatchcase(inside, pattern)
 
 
@@ -120,11 +121,15 @@ def beyond_write(asked: Asked, folder: str) -> bool:
 
 
 def _is_beyond(path: str, folder: str, root: str) -> bool:
-    named = os.path.relpath(os.path.normpath(os.path.join(folder, path)), folder)
-    real = os.path.relpath(os.path.realpath(os.path.join(folder, path)), root)
+    named, real = _names_of(path, folder, root)
     return _leads_out(real) or is_guarded(real) or (not _leads_out(named) and is_guarded(named))
 
 
-def _leads_out(relative: str) -> bool:
-    """Whether a normalized path, relative to a folder, leaves it. A file may well be called `..notes`."""
-    return relative == ".." or relative.startswith("../")
+def _names_of(path: str, folder: str, root: str) -> tuple[str, str]:
+    """From the folder, whose real path is `root`: as it is named, and where it really lies."""
+    whole = os.path.join(folder, path)
+    return os.path.relpath(os.path.normpath(whole), folder), os.path.relpath(os.path.realpath(whole), root)
+
+
+def _leads_out(inside: str) -> bool:
+    return inside.split("/", 1)[0] == ".."

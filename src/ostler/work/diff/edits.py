@@ -36,8 +36,8 @@ class Edits:
         return structs.replace(event, diff="".join(self._edit(change.path) for change in event.files))
 
     def _edit(self, path: str) -> str:
-        relative = os.path.relpath(path, self._folder) if os.path.isabs(path) else path
-        if relative.startswith(".."):
+        relative = os.path.relpath(os.path.join(self._folder, path), self._folder)
+        if relative.split("/", 1)[0] == "..":
             return ""
         old = self._known.get(relative)
         if old is None:
