@@ -19,7 +19,8 @@ def test_a_replacement_by_whatever_names(path: str, names: tuple[str, str]) -> N
 
 
 def test_an_edit_of_nothing_adds_a_file() -> None:
-    assert proposed({"file_path": "/w/a.py", "old_string": "", "new_string": "b"}, "/w")[0] == NEW
+    diff = "--- /dev/null\n+++ b/a.py\n@@ -0,0 +1 @@\n+b\n"
+    assert proposed({"file_path": "/w/a.py", "old_string": "", "new_string": "b"}, "/w") == (NEW, diff)
     both = [{"old_string": "", "new_string": "b"}, {"old_string": "b", "new_string": "c"}]
     assert proposed({"file_path": "/w/a.py", "edits": both}, "/w")[0] == FILE
 
@@ -33,10 +34,10 @@ def test_several_replacements_are_all_shown() -> None:
 
 
 @pytest.mark.parametrize("name", ["content", "new_source"])
-def test_a_whole_file(name: str) -> None:
+def test_a_whole_file_may_stand_in_for_another(name: str) -> None:
     assert proposed({"path": "/w/a.py", name: "x\ny\n"}, "/w") == (
         FILE,
-        "--- /dev/null\n+++ b/a.py\n@@ -0,0 +1,2 @@\n+x\n+y\n",
+        "--- a/a.py\n+++ b/a.py\n@@ -0,0 +1,2 @@\n+x\n+y\n",
     )
     assert proposed({"path": "/w/a.py", name: ""}, "/w") == (FILE, "")
 
@@ -44,7 +45,7 @@ def test_a_whole_file(name: str) -> None:
 def test_a_file_elsewhere_is_shown_with_its_whole_path() -> None:
     files, diff = proposed({"file_path": "/etc/passwd", "content": "x"}, "/w")
     assert files == (FileChange(path="/etc/passwd"),)
-    assert diff == "--- /dev/null\n+++ b//etc/passwd\n@@ -0,0 +1 @@\n+x\n"
+    assert diff == "--- a//etc/passwd\n+++ b//etc/passwd\n@@ -0,0 +1 @@\n+x\n"
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_what_is_no_edit(input: dict[str, Any]) -> None:
 def test_a_replacement_of_the_wrong_types_shows_what_there_is() -> None:
     assert proposed({"file_path": "/w/a.py", "old_string": None, "new_string": "b"}, "/w") == (
         NEW,
-        "--- a/a.py\n+++ b/a.py\n@@ -0,0 +1 @@\n+b\n",
+        "--- /dev/null\n+++ b/a.py\n@@ -0,0 +1 @@\n+b\n",
     )
 
 

@@ -18,7 +18,7 @@ def proposed(input: dict[str, Any], folder: str) -> tuple[tuple[FileChange, ...]
     if not path or not pieces:
         return (), ""
     shown = relative_to(path, folder)
-    adds = all(old == "" for old, _ in pieces)  # an edit of nothing makes a file
+    adds = all(old is None for old, _ in pieces)
     changes = (FileChange(path=path, change="add" if adds else "update"),)
     return changes, "".join(unified(shown, old, new) for old, new in pieces)
 
@@ -33,11 +33,13 @@ def unified(path: str, old: str | None, new: str) -> str:
 
 
 def _pieces(input: dict[str, Any]) -> list[tuple[str | None, str]]:
+    """What stands in for what; None for a new file, which an edit of nothing makes."""
     edits = tables(input.get("edits")) or [input]
     if any("old_string" in edit or "oldString" in edit for edit in edits):
-        return [
+        pieces = [
             (text(e.get("old_string", e.get("oldString"))), text(e.get("new_string", e.get("newString"))))
             for e in edits
         ]
+        return list(pieces) if any(old for old, _ in pieces) else [(None, new) for _, new in pieces]
     content = input.get("content", input.get("new_source"))
-    return [(None, content)] if isinstance(content, str) else []
+    return [("", content)] if isinstance(content, str) else []  # whether there is such a file is not known here
