@@ -30,6 +30,9 @@ def test_the_files_of_an_ask() -> None:
         ({"notebook_path": "/workspace/a.ipynb"}, "/workspace/a.ipynb"),
         ({"description": "look around", "pattern": "*.py"}, "*.py"),  # what it does says more than why
         ({"description": "look around", "command": 5}, "look around"),
+        ({"notebook_path": "/w/a.ipynb", "new_source": "x"}, "/w/a.ipynb"),
+        ({"description": "look around", "filepath": "/w/a"}, "/w/a"),
+        ({"fileName": "a"}, "a"),
         ({"prompt": "\n find it\nand more"}, "find it"),
         ({"command": "x" * 500}, "x" * 200),
         *((nothing, "") for nothing in ({}, None, [], "ls", 5, {"command": None}, {"path": ""})),
