@@ -22,6 +22,12 @@ def refused(key: str, value: Any) -> str:
     return error.value.message
 
 
+def test_a_url_that_cannot_be_posted_to() -> None:
+    for url, why in (("ftp://x", "a URL is expected"), ("http://x:99999", "out of range"), ("http://x:a", "'a'")):
+        assert why in refused("forward", {"url": url})
+    assert take("forward", {"url": "https://x:8443/y"}) == {"url": "https://x:8443/y"}
+
+
 def test_lines_of_keys() -> None:
     text = 'a = """\nlimits.idle = 1\n"""\n[profiles."x.y"]\nagent = 1\n[ limits ]\nidle=2\n'
     assert line_of(text, ("limits", "idle")) == 7

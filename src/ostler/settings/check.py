@@ -137,8 +137,8 @@ def _unsound(value: Any, path: Path) -> str:
         return f"{path[1]!r} cannot be the name of an agent: write a-z, 0-9 and -"
     if path[0] == "mcp" and not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", path[1]):
         return f"{path[1]!r} cannot be the name of an MCP server: write A-Z, a-z, 0-9, _ and -"
-    if path[0] in ("forward", "notify") and path[-1] == "url" and not re.match(r"https?://[^/\s]+", value):
-        return "a URL is expected: https://…"
+    if path[0] in ("forward", "notify") and path[-1] == "url" and (problem := _unsound_url(value)):
+        return problem
     if path[0] == "state" and not value:
         return "it is empty"
     if path[0] == "delegation_depth" and value < 0:
@@ -149,6 +149,19 @@ def _unsound(value: Any, path: Path) -> str:
         return problem
     if path[-1] == "done_pattern" and not _compiles(value):
         return "this is not a valid regular expression"
+    return ""
+
+
+def _unsound_url(url: str) -> str:
+    """'' when it can be posted to."""
+    from urllib.parse import urlsplit  # few settings name one
+
+    if not re.match(r"https?://[^/\s]+", url):
+        return "a URL is expected: https://…"
+    try:
+        _ = urlsplit(url).port  # it is looked at when it is asked for
+    except ValueError as error:
+        return f"this is not a valid URL: {error}"
     return ""
 
 

@@ -294,6 +294,44 @@ async def test_people_are_notified(stable: Stable, backend: Backend, tmp_path: P
     assert (path, headers["title"], body) == ("/topic", f"script asks in {session.id}", "touch made")
 
 
+async def test_a_command_is_not_run_again_since_the_webhook_of_its_entry_fails(
+    stable: Stable, backend: Backend, clock: Clock, tmp_path: Path
+) -> None:
+    log = tmp_path / "told.txt"
+    command = json.dumps(["sh", "-c", f"echo told >> {log}"])
+    configure(stable, f'[[notify]]\ncommand = {command}\nurl = "{backend.url}"\nallow_private = true\n')
+    backend.answers = [answering(500), taken]
+    async with stable.ostler() as o:
+        session = await o.session("script", folder=str(stable.folder))
+        await collect(session, "[[say:fed]]")
+        await until(lambda: o.store.outbox_size() == 1 and o.store.outbox_untried() == 0)
+        await clock.turn(400)
+        await until(lambda: o.store.outbox_size() == 0)
+    assert len(backend.heard) == 2 and log.read_text() == "told\n"
+
+
+@pytest.mark.parametrize("url", ["http://host:99999/x", "http://h:abc", "http://a..b", "http://[::1"])
+async def test_a_url_that_cannot_be_is_given_up_at_once(url: str) -> None:
+    with pytest.raises(OstlerError) as caught:
+        await post(url, {}, b"", allow_private=True)
+    assert caught.value.kind == "bad_request" and caught.value.message.startswith(url.removesuffix("/x"))
+
+
+async def test_a_backend_that_is_named_no_longer_has_no_name(stable: Stable, backend: Backend, clock: Clock) -> None:
+    configure(stable, forwarding(backend))
+    backend.answers = [answering(500)]
+    async with stable.ostler() as o:
+        session = await o.session("script", folder=str(stable.folder))
+        await collect(session, "[[say:fed]]")
+        await until(lambda: backend.heard and o.store.outbox_untried() == 0)
+    configure(stable, "")
+    await clock.turn(400)
+    async with stable.ostler() as o:
+        (told,) = await until(lambda: [event for event in o.events(session.id) if isinstance(event, Forwarded)])
+        assert (told.to, told.ok) == ("the backend", False)
+        assert told.answer == "the settings name no backend any more"
+
+
 async def test_a_command_that_fails_is_tried_again_and_then_given_up(stable: Stable, clock: Clock) -> None:
     configure(stable, '[[notify]]\ncommand = ["false"]\n')
     async with stable.ostler() as o:

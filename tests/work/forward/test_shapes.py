@@ -13,6 +13,7 @@ from ostler.work.forward.shapes import (
     answer_row,
     batch,
     notice,
+    parts_of,
     rows_of_end,
     rows_of_events,
     target_of,
@@ -52,6 +53,14 @@ def test_the_end_is_a_result_and_a_notice() -> None:
     assert (failed.target, failed.what) == (target_of(entry), "failed")
     assert msgspec.json.decode(failed.body)["title"] == "claude failed in stall"
     assert rows_of_end(Settings(forward=Forward(url="https://b", what=("hooks",))), SESSION, envelope(), 9.0) == []
+
+
+def test_a_command_and_a_webhook_of_one_entry_are_told_each_by_itself() -> None:
+    both = Notify(command=("beep",), url="https://n", shape="ntfy")
+    assert parts_of(both) == [Notify(command=("beep",), shape="ntfy"), Notify(url="https://n", shape="ntfy")]
+    rows = rows_of_events(Settings(notify=(both,)), SESSION, EVENTS)
+    assert [row.target for row in rows] == [target_of(part) for part in parts_of(both)]
+    assert parts_of(Notify(url="https://n")) == [Notify(url="https://n")]
 
 
 def test_an_ask_is_a_notice() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import socket
 import ssl
 from collections.abc import Mapping
@@ -29,12 +30,9 @@ async def post(url: str, headers: Mapping[str, str], body: bytes, *, allow_priva
     """Raises denied for an address that may not be posted to, bad_request for a URL that cannot be, OSError and
     TimeoutError for what may go well another time.
     """
-    parts = urlsplit(url)
-    host, secure = parts.hostname or "", parts.scheme == "https"
-    if parts.scheme not in ("http", "https") or not host or parts.username:
-        raise OstlerError("bad_request", f"{origin_of(url)} cannot be posted to")
+    host, port, secure = _server_of(url)
     async with asyncio.timeout(TAKES):
-        address, port = await _resolved(host, parts.port or (443 if secure else 80), allow_private)
+        address, port = await _resolved(host, port, allow_private)
         tls = ssl.create_default_context() if secure else None
         reader, writer = await asyncio.open_connection(address, port, ssl=tls, server_hostname=host if tls else None)
         try:
@@ -47,10 +45,23 @@ async def post(url: str, headers: Mapping[str, str], body: bytes, *, allow_priva
                 writer.transport.abort()
 
 
+def _server_of(url: str) -> tuple[str, int, bool]:
+    """Host, port, and whether by TLS."""
+    try:
+        parts = urlsplit(url)
+        host, port, secure = parts.hostname or "", parts.port, parts.scheme == "https"
+        host.encode("idna")
+    except ValueError as error:  # of a port or of a name that cannot be
+        raise OstlerError("bad_request", f"{origin_of(url)} cannot be posted to: {error}") from error
+    if parts.scheme not in ("http", "https") or not host or parts.username:
+        raise OstlerError("bad_request", f"{origin_of(url)} cannot be posted to")
+    return host, port or (443 if secure else 80), secure
+
+
 def origin_of(url: str) -> str:
     """Scheme, host and port: the rest may be a secret."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    found = re.match(r"(\w+)://([^/?#]*)", url)  # urlsplit raises for some that a person has mistyped
+    return f"{found[1]}://{found[2].rpartition('@')[2]}" if found else "://"
 
 
 async def _resolved(host: str, port: int, allow_private: bool) -> tuple[str, int]:

@@ -17,7 +17,17 @@ from ostler.store import Store
 from ostler.store.outbox import OutboxRow
 from ostler.supervise import Loop
 from ostler.work.forward.post import ANSWER_LIMIT, Posted, origin_of, post
-from ostler.work.forward.shapes import FORWARD, JOURNAL, RESULT, Message, answer_row, batch, target_of, webhook
+from ostler.work.forward.shapes import (
+    FORWARD,
+    JOURNAL,
+    RESULT,
+    Message,
+    answer_row,
+    batch,
+    parts_of,
+    target_of,
+    webhook,
+)
 
 CLAIM = 60.0  # seconds in which a batch is sent, before another process may take it
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
@@ -138,8 +148,8 @@ class Sender:
 
     async def _notify(self, rows: list[OutboxRow]) -> None:
         (row,) = rows
-        settings = self._settings_in(row.folder)
-        entry = next((each for each in settings.notify if target_of(each) == row.target), None)
+        parts = (part for entry in self._settings_in(row.folder).notify for part in parts_of(entry))
+        entry = next((part for part in parts if target_of(part) == row.target), None)
         if entry is None:
             raise _GivenUp("the settings do not name it any more")
         if entry.command:
@@ -206,7 +216,8 @@ class Sender:
         if first.target != FORWARD:
             await self._store.settle_outbox([row.n for row in rows])
             return
-        to = origin_of(self._settings_in(first.folder).forward.url)
+        url = self._settings_in(first.folder).forward.url
+        to = origin_of(url) if url else "the backend"
         said = str(given_up)[:_SAID]
         event = Forwarded(to=to, ok=False, status=given_up.status, answer=said, tries=first.tries + 1)
         await self._settle(rows, event)

@@ -25,6 +25,13 @@ class Message(Struct, frozen=True, kw_only=True):
     body: bytes
 
 
+def parts_of(entry: Notify) -> list[Notify]:
+    """One for each way to tell: a command that was run is not run again because a POST fails."""
+    if entry.command and entry.url:
+        return [msgspec.structs.replace(entry, url=""), msgspec.structs.replace(entry, command=())]
+    return [entry]
+
+
 def target_of(entry: Notify) -> str:
     """A name that stays the same as long as the entry does."""
     return f"notify:{hashlib.sha256(msgspec.json.encode(entry)).hexdigest()[:16]}"
@@ -105,7 +112,8 @@ def _notices(
     settings: Settings, session: Session, on: str, told: dict[str, Any], turn: str, at: float
 ) -> list[OutboxRow]:
     body = msgspec.json.encode(told)
-    return [_row(target_of(entry), session, turn, on, body, at) for entry in settings.notify if on in entry.on]
+    wanted = [part for entry in settings.notify if on in entry.on for part in parts_of(entry)]
+    return [_row(target_of(part), session, turn, on, body, at) for part in wanted]
 
 
 def _row(target: str, session: Session, turn: str, what: str, body: bytes, at: float) -> OutboxRow:
