@@ -42,6 +42,12 @@ async def test_a_sandbox_is_tried(tmp_path: Path, does: str, state: str, problem
     assert told == structs.replace(FOUND, sandbox=state, sandbox_problem=problem)
 
 
+async def test_without_a_path_programs_are_found_where_they_are_by_default() -> None:
+    """As for the report that this adds to."""
+    agent = structs.replace(claw(OwnSandbox(check=(), programs=("sh",))), binaries=("sh",))
+    assert (await with_sandbox(FOUND, agent, {}, Settings())).sandbox == "unknown"
+
+
 async def test_what_a_sandbox_needs_is_missing(tmp_path: Path) -> None:
     program(tmp_path / "bin/claw", "exit 0")
     agent = claw(OwnSandbox(check=("wrap", "true"), programs=("wrap", "socket-cat"), needs="Install them"))

@@ -1,5 +1,7 @@
 """Finding and probing binaries: small real programs stand in for the CLIs."""
 
+import asyncio
+import errno
 import json
 import os
 import sys
@@ -205,6 +207,21 @@ async def test_report_of_an_installed_agent(tmp_path: Path) -> None:
         transports=transports_of(CLAW),
         kept={access: kept(Settings(), CLAW, access, ()) for access in ("read", "write")},
     )
+
+
+async def test_report_where_the_machine_has_no_room_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One agent that cannot be asked does not make the whole doctor fail."""
+
+    async def full(*argv: str, **options: Any) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    claw = program(tmp_path / "bin/claw")
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", full)
+    told = await report(CLAW, {"PATH": f"{tmp_path}/bin"}, Settings(), Notes())
+    assert (told.installed, told.problem) == (True, f"{claw} could not be started: [Errno 24] Too many open files")
+    with pytest.raises(OstlerError) as caught:
+        await probe(CLAW, (claw,), env(), Notes())
+    assert caught.value.kind == "too_many"
 
 
 async def test_report_of_an_agent_that_is_not_there(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What the doctor finds out by trying: an agent's own sandbox, and whether its model answers."""
 
+import os
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -42,10 +43,10 @@ async def examine(o: "Ostler", setup: Setup, agent: Agent, wanted: CheckupScope)
 
 async def with_sandbox(told: AgentReport, agent: Agent, environ: Mapping[str, str], settings: Settings) -> AgentReport:
     """The same, and whether the agent's own sandbox works here, where access relies on one."""
-    prefix = find(agent, environ.get("PATH", ""), chosen(settings, agent.name))
+    path = environ.get("PATH", os.defpath)
+    prefix = find(agent, path, chosen(settings, agent.name))
     if agent.sandbox is None or prefix is None or told.problem or not sys.platform.startswith("linux"):
         return told
-    path = environ.get("PATH", "")
     if missing := [name for name in agent.sandbox.programs if on_path(name, path) is None]:
         problem = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not on PATH"
         return structs.replace(told, sandbox="broken", sandbox_problem=_with_hint(problem, agent.sandbox))

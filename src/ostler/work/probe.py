@@ -100,8 +100,10 @@ def is_probed(agent: Agent) -> bool:
 
 
 async def probe(agent: Agent, executable: Sequence[str], env: Mapping[str, str], cache: ProbeCache) -> Probe:
-    """What the binary can do. Raises missing if it does not start, unsupported if it lacks a flag we need."""
-    return judged(agent, await ask(agent, executable, env, cache))
+    """What the binary can do. Raises missing if it does not start, unsupported if it lacks a flag we need, too_many
+    where the machine has no room for it.
+    """
+    return judged(agent, await _ask(agent, executable, env, cache))
 
 
 def judged(agent: Agent, found: Probe) -> Probe:
@@ -114,7 +116,15 @@ def judged(agent: Agent, found: Probe) -> Probe:
 
 
 async def ask(agent: Agent, executable: Sequence[str], env: Mapping[str, str], cache: ProbeCache) -> Probe:
-    """Run `--version` and the help commands, or remember what they said. Raises nothing."""
+    """What it says of itself, or why it does not. Raises nothing."""
+    try:
+        return await _ask(agent, executable, env, cache)
+    except OstlerError as error:
+        return Probe(path=executable[0], problem=error.message)
+
+
+async def _ask(agent: Agent, executable: Sequence[str], env: Mapping[str, str], cache: ProbeCache) -> Probe:
+    """Run `--version` and the help commands, or remember what they said. Raises as `run` does."""
     known = remembered(agent, executable, cache)
     if known is not None:
         return known
@@ -164,7 +174,10 @@ def _known(value: Any) -> Probe | None:
 
 
 async def run(argv: Sequence[str], env: Mapping[str, str], seconds: float = SECONDS) -> tuple[int | None, str]:
-    """Exit code and merged output. The code is None when it had to be killed, 127 when it did not start."""
+    """Exit code and merged output. The code is None when it had to be killed, 127 when it did not start.
+
+    Raises too_many where the machine has no room for it.
+    """
     try:
         process = await asyncio.create_subprocess_exec(
             *argv,
