@@ -19,6 +19,15 @@ def test_an_account_is_the_agents_or_the_one_that_the_profile_names() -> None:
     assert account_of(turn("codex", profile="p"), settings) == "codex"  # another one took the turn over
 
 
+def test_a_profile_may_name_its_agent_by_a_model() -> None:
+    by_model = {"o": Profile(agent="opus", account="work"), "m": Profile(model="opus", account="work")}
+    settings = Settings(profiles={**by_model, "gone": Profile(agent="nobody", account="work")})
+    for name in by_model:
+        assert account_of(turn(profile=name), settings) == "work"
+        assert account_of(turn("codex", profile=name), settings) == "codex"
+    assert account_of(turn(profile="gone"), settings) == "claude"
+
+
 @pytest.mark.parametrize(
     ("event", "expected"),
     [

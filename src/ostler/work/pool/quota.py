@@ -4,8 +4,10 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from ostler.errors import OstlerError
 from ostler.model import AnyEvent, Limited, Problem, Turn
 from ostler.settings import Profile, Settings
+from ostler.work.known_agents import find_agent
 
 WORTH_PARKING = 60.0  # seconds: shorter pauses are the agent's own retries
 RETRIED = ("overloaded", "limited")  # what may be over a moment later
@@ -23,7 +25,16 @@ class UsedUp(Struct, frozen=True):
 def account_of(turn: Turn, settings: Settings) -> str:
     """Whose quota a turn uses: its profile may name one, else it is the agent's."""
     profile = settings.profiles.get(turn.profile or "", Profile())
-    return profile.account if profile.account and profile.agent in ("", turn.agent) else turn.agent
+    return profile.account if profile.account and _runs_on(profile, turn.agent, settings) else turn.agent
+
+
+def _runs_on(profile: Profile, agent: str, settings: Settings) -> bool:
+    """Whether that is the agent of the profile, which it may name by a model."""
+    named = profile.agent or profile.model
+    try:
+        return not named or find_agent(settings, named)[0].name == agent
+    except OstlerError:  # it is there no longer
+        return False
 
 
 def used_up(account: str, events: Iterable[AnyEvent], now: float) -> UsedUp | None:
