@@ -23,6 +23,13 @@ def test_uncommented_it_has_every_key_of_a_file_and_of_a_profile() -> None:
     assert {*profiles["reviewer"]} == {*Profile.__struct_fields__}
 
 
+def test_what_is_said_of_the_port_stands_above_it() -> None:
+    for key, about in (("port", "# The port of `ostler up`"), ("delegation_depth", "# How deep turns may be nested")):
+        (block,) = [block for block in template().split("\n\n") if f"#{key} =" in block]
+        first, second = block.splitlines()
+        assert first.startswith(about) and second.startswith(f"#{key} =")
+
+
 def test_every_line_of_prose_is_above_what_it_is_about() -> None:
     """A `#key` needs no blank to be a setting; `# prose` has one, and a sentence does not stand alone."""
     blocks = template().strip().split("\n\n")[1:]

@@ -72,8 +72,10 @@ _TEMPLATE = """\
 #terminals = 10
 #recording_mb = 64
 
+# How deep turns may be nested that agents begin through `ostler mcp`; 0: none: (trust)
+#delegation_depth = 2
+
 # The port of `ostler up`; 0: the last one if it is free, else any: (trust)
-#delegation_depth = 2  # how deep turns may be nested that agents begin through `ostler mcp`; 0: none (trust)
 #port = 0
 
 # A model name decides the agent: (trust)
