@@ -315,7 +315,7 @@ def test_every_variable(place: Place) -> None:
         (
             "limits.cost_usd = -1",
             1,
-            'limits.cost_usd: -1 is not a valid limit: expected a number, "5m" or "none"',
+            'limits.cost_usd: -1 is not a valid limit: expected dollars, more than 0, or "none"',
             "",
         ),
         ("commands.x = []", 1, "commands.x: a command needs a program", ""),

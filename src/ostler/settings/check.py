@@ -14,7 +14,7 @@ from ostler.model import Limits, PlainAgent
 from ostler.settings.keys import NOT_IN_FILES, positive, seconds
 
 Path = tuple[str, ...]
-_DURATIONS = ("ask_limit", "dialog_idle", "dialog_receipt", "tui_idle", "tui_start", "tui_receipt")
+DURATIONS = ("ask_limit", "dialog_idle", "dialog_receipt", "tui_idle", "tui_start", "tui_receipt")
 _ABOVE_ZERO = ("ttl_days", "terminals", "recording_mb")
 
 
@@ -30,7 +30,7 @@ class Where(Struct, frozen=True):
 
 def checked(value: Any, kind: Any, where: Where, path: Path) -> Any:
     """The value as plain data of that type; raises bad_request that names file, line and path."""
-    if path[0] in _DURATIONS or path == ("forward", "wait"):
+    if path[0] in DURATIONS or path == ("forward", "wait"):
         return checked_limit(value, where, path)
     if get_origin(kind) is tuple and _is_struct(get_args(kind)[0]):
         return _checked_tables(value, get_args(kind)[0], where, path)
@@ -49,7 +49,7 @@ def checked(value: Any, kind: Any, where: Where, path: Path) -> Any:
 
 def checked_limit(value: Any, where: Where, path: Path) -> float | None:
     """Seconds (or dollars): a number, "5m", or "none"."""
-    needed = path[-1] in ("linger", "wait", *_DURATIONS[1:])
+    needed = path[-1] in ("linger", "wait", *DURATIONS[1:])
     if value is None or (value == "none" and not needed):
         return None
     try:
@@ -59,8 +59,9 @@ def checked_limit(value: Any, where: Where, path: Path) -> float | None:
             return positive(float(value))
     except (ValueError, TypeError):
         pass  # said below, with what it could be
-    most = '"5m"' if needed else '"5m" or "none"'
-    raise wrong(where, path, f"{value!r} is not a valid limit: expected a number, {most}")
+    known = "dollars, more than 0," if path[-1] == "cost_usd" else 'a number, "5m"'
+    none = "" if needed else ' or "none"'
+    raise wrong(where, path, f"{value!r} is not a valid limit: expected {known}{none}")
 
 
 def _checked_tables(value: Any, kind: type[Struct], where: Where, path: Path) -> list[dict[str, Any]]:

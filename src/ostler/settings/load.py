@@ -7,7 +7,7 @@ from typing import Any, get_origin
 import msgspec
 
 from ostler.model import PlainAgent
-from ostler.settings.check import Path, Where, checked, checked_limit, nearest, unknown, wrong
+from ostler.settings.check import DURATIONS, Path, Where, checked, checked_limit, nearest, unknown, wrong
 from ostler.settings.files import Layer, file_layer, find_project_file, home_of, project_root, user_layer
 from ostler.settings.keys import TYPES, Loaded, McpEntry, ScheduleEntry, Settings
 from ostler.settings.trust import Trust, digest, recorded_trust, unsafe_keys, without
@@ -159,7 +159,7 @@ def _is_known(name: str) -> bool:
 
 def _from_variable(name: str, text: str, path: Path) -> Any:
     where, kind = Where(name), TYPES[path[0]]
-    if path[0] in ("limits", "ask_limit", "dialog_idle", "dialog_receipt", "tui_idle", "tui_start", "tui_receipt"):
+    if path[0] in ("limits", *DURATIONS):
         return checked_limit(text, where, path)
     if get_origin(kind) is tuple:
         return checked([part.strip() for part in text.split(",") if part.strip()], kind, where, path)
