@@ -12,7 +12,7 @@ from ostler.model import (
     Usage,
 )
 from ostler.render import lines
-from ostler.render.lines import columns, continue_line, ending, plain, session_rows
+from ostler.render.lines import columns, continue_line, diff_size, ending, plain, session_rows
 
 # -- the end ----------------------------------------------------------------------------------------
 
@@ -31,6 +31,14 @@ def envelope(**fields: Any) -> Envelope:
         "duration_ms": 12345,
     }
     return Envelope(**{**usual, **fields})
+
+
+def test_the_size_of_a_diff_is_counted_within_its_passages() -> None:
+    comment = "--- a/q.sql\n+++ b/q.sql\n@@ -1,2 +1,2 @@\n SELECT 1\n--- old\n+++ new\n\\ No newline at end of file\n"
+    assert diff_size(comment) == "+1 −1"
+    assert diff_size(comment + "--- a/b\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n@@ -5,0 +5 @@\n+y\n") == "+2 −2"
+    assert diff_size("@@\n-a\n+b\n+c\n") == "+2 −1"  # of an agent that counts no lines
+    assert diff_size("") == diff_size("no diff") == ""
 
 
 def test_a_good_end() -> None:

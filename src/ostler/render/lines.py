@@ -134,9 +134,16 @@ def short_folder(folder: str, home: str) -> str:
 
 
 def diff_size(diff: str) -> str:
-    rows = diff.splitlines()
-    plus = sum(row.startswith("+") and not row.startswith("+++") for row in rows)
-    minus = sum(row.startswith("-") and not row.startswith("---") for row in rows)
+    plus = minus = old = new = 0
+    for row in diff.split("\n"):
+        if head := re.match(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@", row):
+            old, new = int(head[1] or 1), int(head[2] or 1)
+        elif old > 0 or new > 0:  # so long is a passage: its lines may look like the head of a file
+            plus, minus = plus + row.startswith("+"), minus + row.startswith("-")
+            old, new = old - (not row.startswith(("+", "\\"))), new - (not row.startswith(("-", "\\")))
+        else:
+            plus += row.startswith("+") and not row.startswith("+++")
+            minus += row.startswith("-") and not row.startswith("---")
     return f"+{plus} −{minus}" if plus or minus else ""
 
 
