@@ -66,6 +66,18 @@ def test_notes_of_the_living_stay(state: Path, tmp_path: Path) -> None:
     assert mine.exists() and [str(each) for each in (state / "leftovers").iterdir()] == [path]
 
 
+def test_a_large_file_is_known_again(state: Path, tmp_path: Path) -> None:
+    data = os.urandom(3 << 20)
+    for name, written in (("ours", data), ("changed", data[:-1] + b"!!")):
+        (tmp_path / name).write_bytes(written)
+        note = f"{{{str(tmp_path / name)!r}: open({str(tmp_path / 'data')!r}, 'rb').read()}}"
+        (tmp_path / "data").write_bytes(data)
+        code = f"from ostler.work import leftovers; leftovers.note({str(state)!r}, {note})"
+        assert start_python(code).wait() == 0
+    leftovers.remove_leftovers(state)
+    assert [(tmp_path / name).exists() for name in ("ours", "changed")] == [False, True]
+
+
 @needs("cgroup")
 async def test_who_lives_in_a_cgroup_of_the_dead_is_ended(state: Path) -> None:
     group = cgroup.make()

@@ -21,7 +21,6 @@ from ostler.process import cgroup, tree
 from ostler.store.files import private_folder, session_folder, write_private
 
 YOUNG = 60.0  # seconds in which a socket may not be listened on yet, nor its owner be known
-_LARGEST = 1 << 20
 _OF_NOTHING = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"  # the sha256 of no bytes
 
 _log = logging.getLogger(__name__)
@@ -160,7 +159,9 @@ def _digest(path: Path) -> str:
     with open(fd, "rb") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             return ""
-        return _sha256(file.read(_LARGEST))
+        import hashlib
+
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _sha256(data: bytes) -> str:
