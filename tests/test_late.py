@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 from ostler.late import LATE
 
@@ -72,6 +73,23 @@ print(SSLContext.__module__, hasattr(typing_extensions, 'TypedDict'))
 """
     lines = "".join(f"False {name}\n" for name in LATE)
     assert said(script) == f"{lines}False\nssl True\n"
+
+
+def test_a_late_module_that_cannot_be_loaded_says_so_each_time(tmp_path: Path) -> None:
+    (tmp_path / "gzip.py").write_text("raise ImportError('no zlib here')")
+    script = f"""
+import sys
+from ostler.late import load_late
+load_late()
+sys.path.insert(0, {str(tmp_path)!r})
+import gzip
+for _ in range(2):
+    try:
+        gzip.open
+    except ImportError as error:
+        print(error)
+"""
+    assert said(script) == "no zlib here\n" * 2
 
 
 def test_stand_ins_do_as_the_module_does_and_it_is_loaded_for_all_else() -> None:

@@ -88,7 +88,11 @@ class LateModule(ModuleType):
         with _loading:
             loader = self.__dict__.pop("__late__", None)
             if loader is not None:
-                loader.exec_module(self)
+                try:
+                    loader.exec_module(self)
+                except BaseException:
+                    self.__late__ = loader  # whoever uses it next is told the same
+                    raise
                 self.__class__ = ModuleType  # type: ignore[assignment]  # nothing of it is special any more
         return ModuleType.__getattribute__(self, name)
 
