@@ -17,6 +17,11 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
+def pause_after(failures: int, first: float, longest: float) -> float:
+    """Seconds: twice as long after each failure in a row."""
+    return min(first * float(1 << min(failures - 1, 20)), longest)
+
+
 class Loop:
     """Calls `step` again and again in a task of its own, from `start` to `stop`.
 
@@ -88,7 +93,7 @@ class Loop:
             self._since, self._failures, self._was_told, self._logged = now, 0, False, ""
         self.trouble = error
         self._failures += 1
-        pause = min(FIRST_PAUSE * float(1 << min(self._failures - 1, 20)), self._longest)
+        pause = pause_after(self._failures, FIRST_PAUSE, self._longest)
         self._log(error, pause)
         if self._troubled is not None and not self._was_told and self.lasting_trouble is not None:
             self._was_told = True

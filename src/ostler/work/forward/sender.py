@@ -15,7 +15,7 @@ from ostler.model import EVENT_DECODER, Forwarded, Session
 from ostler.settings import Settings, TokenSource
 from ostler.store import Store
 from ostler.store.outbox import OutboxRow
-from ostler.supervise import Loop
+from ostler.supervise import Loop, pause_after
 from ostler.work.forward.post import ANSWER_LIMIT, Posted, origin_of, post
 from ostler.work.forward.shapes import (
     FORWARD,
@@ -229,7 +229,7 @@ class Sender:
         if clock.now() - first.created_at > patience:
             await self._give_up(rows, _GivenUp(f"given up after {first.tries + 1} tries: {why}"))
             return
-        pause = min(FIRST_PAUSE * float(1 << min(first.tries, 20)), LONGEST_PAUSE)
+        pause = pause_after(first.tries + 1, FIRST_PAUSE, LONGEST_PAUSE)
         _log.warning("session %s: %s; trying again in %.0f s", first.session, why, pause)
         await self._store.put_off_outbox([row.n for row in rows], clock.now() + pause)
 
