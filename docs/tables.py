@@ -80,7 +80,7 @@ def mcp() -> str:
     for agent in AGENTS.values():
         ways = (agent.dialog.mcp if agent.dialog else (), agent.mcp)
         rows.append([f"`{agent.name}`", *(", ".join(f"`{name}`" for name in way) or "–" for way in ways)])
-    return table(["agent", "in a dialog", "in a turn of its own"], rows)
+    return table(["agent", "in a dialog", "without `--dialog`"], rows)
 
 
 def tested() -> str:

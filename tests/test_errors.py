@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from ostler.errors import KINDS, ErrorKind, OstlerError, kind_of_os_error
+from ostler.errors import KINDS, ErrorKind, OstlerError, kind_of_os_error, quoted
 
 
 @pytest.mark.parametrize("kind", get_args(ErrorKind))
@@ -44,3 +44,15 @@ def test_an_error_says_what_failed_and_what_to_do() -> None:
 def test_errors_of_the_system(number: int | None, kind: str) -> None:
     error = OSError(number, "x") if number is not None else OSError("x")
     assert kind_of_os_error(error, "crashed") == kind
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        *(("k3", "'k3'"), ("it's", "'it's'"), (r"C:\src\d+", r"'C:\src\d+'"), ("naïve 🐎", "'naïve 🐎'"), ("", "''")),
+        *(("two\nlines", r"'two\nlines'"), ("\x1b[31m", r"'\x1b[31m'"), ("a\u202eb", r"'a\u202eb'")),
+        *((True, "true"), (None, "null"), (1.5, "1.5"), (["a", 1], '["a", 1]'), ({"a": None}, '{"a": null}')),
+    ],
+)
+def test_a_value_in_a_message_stands_as_it_was_typed(value: object, shown: str) -> None:
+    assert quoted(value) == shown

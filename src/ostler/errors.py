@@ -74,6 +74,16 @@ def kind_of_os_error(error: OSError, otherwise: ErrorKind) -> ErrorKind:
     return _OS_KINDS.get(error.errno or 0, otherwise)
 
 
+def quoted(value: object) -> str:
+    """A value within a message, as it was typed: only what would not show is escaped. What is no text, as JSON."""
+    if not isinstance(value, str):
+        import json  # seldom
+
+        return json.dumps(value, ensure_ascii=False, default=str)
+    shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in value)
+    return f"'{shown}'"
+
+
 INTERNAL_ERROR = "internal error (this is a bug in ostler)"
 
 

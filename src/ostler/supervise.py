@@ -41,7 +41,7 @@ class Loop:
         self.name = name
         self.trouble: Exception | None = None
         self._step, self._longest, self._troubled = step, longest, troubled
-        self._since = 0.0  # when the first failure of this row came
+        self._since = 0.0  # when the first failure of this streak came
         self._failures = 0
         self._was_told = False
         self._logged = ""
@@ -83,7 +83,7 @@ class Loop:
                 self._went_well()
 
     def _lasted(self) -> float:
-        """Seconds since the first failure of this row."""
+        """Seconds since the first failure of this streak."""
         return clock.monotonic() - self._since
 
     def _failed(self, error: Exception) -> float:

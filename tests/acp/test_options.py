@@ -90,7 +90,7 @@ def test_only_an_access_that_is_offered() -> None:
     for value in ("full", "Read", "", None, 1, ["read"]):
         with pytest.raises(OstlerError) as refused:
             access_of(value, CHOICES)
-        assert (refused.value.kind, refused.value.hint) == ("bad_request", "There are: read, write")
+        assert (refused.value.kind, refused.value.hint) == ("bad_request", "Choose one of: read, write")
 
 
 @pytest.mark.parametrize("name", ["opus", "acme/large:free", "m" * 200, "modèle"])
@@ -129,11 +129,11 @@ def test_options_of_a_prompt_stand_over_those_of_its_session() -> None:
 
 @pytest.mark.parametrize("wrong", [{"sytem": "x"}, {"system": 5}, {"env": {"A": 1}}, {"tools_denied": "web"}])
 def test_options_that_are_not_understood(wrong: dict[str, Any]) -> None:
-    with pytest.raises(OstlerError, match=r"_meta\.ostler is not understood") as caught:
+    with pytest.raises(OstlerError, match=r"_meta\.ostler is not valid") as caught:
         options_of(told(**wrong))
     assert caught.value.kind == "bad_request"
 
 
 def test_options_that_are_no_table() -> None:
-    with pytest.raises(OstlerError, match=r"_meta\.ostler is not understood"):
+    with pytest.raises(OstlerError, match=r"_meta\.ostler is not valid"):
         options_of({"_meta": {"ostler": 5}})

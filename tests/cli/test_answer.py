@@ -57,7 +57,7 @@ def test_several_asks_are_told_apart(shell: Any) -> None:
 
 def test_nothing_is_asked(shell: Any) -> None:
     shell("run", "script", "[[say:hi]]", "--name", "talk")
-    assert shell("answer", "talk").stdout == "no ask is open in this session\n"
+    assert shell("answer", "talk").stdout == "this session has no open question\n"
     for args in (("answer", "talk", "allow"), ("steer", "talk", "more")):
         ran = shell(*args)
         assert (ran.returncode, ran.stdout) == (2, "")

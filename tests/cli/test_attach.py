@@ -52,7 +52,7 @@ def test_two_terminals_share_a_shell(start: Start, shell: Shell) -> None:
     other.type(b"\x1d")
     assert other.end() == 0
     assert other.in_order() and b"\x1b[?2004l" in other.seen
-    assert f"[left {id} (bash); it goes on]".encode() in other.seen
+    assert f"[detached from {id} (bash); it keeps running]".encode() in other.seen
     owner.type(b"echo $((40+2)); exit 3\r")  # it is taken back by typing
     owner.until(b"42")
     assert owner.end() == 3
@@ -124,7 +124,7 @@ def test_what_is_below_the_cursor_is_not_mixed_with_what_is_said(start: Start, s
     other.until(b"status")
     other.type(b"\x1d")
     assert other.end() == 0
-    assert other.screen() == ["box", f"[left {id} (sh); it goes on]"]
+    assert other.screen() == ["box", f"[detached from {id} (sh); it keeps running]"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

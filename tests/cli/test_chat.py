@@ -283,7 +283,7 @@ def test_commands(chat: Chat) -> None:
     pty.until("· other-1 · ".encode())
     pty.until(b"write\r\n")
     say(pty, "/access everything")
-    pty.until(b"/access what?")
+    pty.until(b"/access needs an access")
     say(pty, "/frob")
     pty.until(b"there is no command /frob")
     say(pty, "//frob [[echo:prompt]]")

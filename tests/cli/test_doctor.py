@@ -28,8 +28,8 @@ def test_keys_the_way_to_log_in_and_no_tick_for_what_is_unknown(shell: Shell) ->
 
     unknown = said()
     assert unknown[0] == "? claude · Claude Code"
-    asking = "no key is set and no login was found. Ask it: ostler doctor claude --online"
-    assert f"    logged in  not known: {asking}" in unknown and "    log in     claude auth login" in unknown
+    asking = "no key is set and no login was found. Check with: ostler doctor claude --online"
+    assert f"    logged in  unknown: {asking}" in unknown and "    log in     claude auth login" in unknown
     assert "    keys set   none" in unknown and "    sandbox    works" in unknown
     known = said(ANTHROPIC_API_KEY=SECRET)
     assert known[0] == "✓ claude · Claude Code" and SECRET not in "".join(known)
@@ -51,7 +51,7 @@ def test_no_tick_for_a_sandbox_that_cannot_be_tried(shell: Shell) -> None:
     env = {"PATH": f"{shell.home}/bin:{shell.environ['PATH']}", "CURSOR_API_KEY": SECRET}
     said = shell("doctor", "cursor", env=env).stdout.splitlines()
     assert said[0] == "? cursor · Cursor CLI" and "    logged in  yes" in said
-    assert "    sandbox    not known: Cursor CLI cannot check it" in said
+    assert "    sandbox    unknown: Cursor CLI cannot check it" in said
 
 
 def test_what_has_no_version_says_nothing_of_it(shell: Shell) -> None:

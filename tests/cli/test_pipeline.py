@@ -10,9 +10,14 @@ from cli.conftest import Shell
 FLOW = '[nodes.one]\nagent = "claude"\nprompt = "[[wait:60]]"\n'
 
 
+def test_a_pipeline_of_one_node(shell: Shell) -> None:
+    (shell.folder / "flow.toml").write_text(FLOW)
+    assert shell("pipeline", "check", "flow.toml").stdout == "flow: 1 node\n"
+
+
 @pytest.mark.parametrize(
     ("sent", "state", "hint"),
-    [(signal.SIGINT, "cancelled", ""), (signal.SIGKILL, "interrupted", "go on: ostler pipeline resume ")],
+    [(signal.SIGINT, "cancelled", ""), (signal.SIGKILL, "interrupted", "Resume it: ostler pipeline resume ")],
 )
 def test_a_run_that_is_ended_while_it_starts(shell: Shell, sent: signal.Signals, state: str, hint: str) -> None:
     """What runs it takes long to import: Ctrl-C in that time left a run that was called running for ever."""

@@ -434,7 +434,7 @@ def test_flags_behind_the_command_are_the_commands_own(shell: Any) -> None:
     refused = shell("exec", "-l", "ls")
     assert (refused.returncode, refused.stderr) == (
         2,
-        "ostler: No such option '-l'. Flags of the command go behind `--`: ostler exec -- COMMAND -l. "
+        "ostler: No such option '-l'. Put the command's own flags after `--`: ostler exec -- COMMAND -l. "
         "See: ostler exec --help\n",
     )
     late = shell("exec", "make test", "--json")
@@ -528,7 +528,7 @@ def test_model_serves_on_loopback(shell: Any) -> None:
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=PATIENCE) == 0
     bad = shell("model", "--scenario", "nope")
-    assert bad.returncode == 2 and bad.stderr.startswith("ostler: there is no scenario 'nope'. Known: text, ")
+    assert bad.returncode == 2 and bad.stderr.startswith("ostler: there is no scenario 'nope'. Choose one of: text, ")
 
 
 def test_ctrl_c_before_the_first_event_still_tells_the_end(tmp_path: Path, scripted_agent: ScriptedAgent) -> None:

@@ -33,10 +33,10 @@ def test_what_is_known(on: str) -> None:
         (
             "heron",
             THERE,
-            "no machine that has joined is called 'heron' or has this label. There are: hawk, owl (gpu, big)",
+            "no machine that has joined is called 'heron' or has this label. Choose one of: hawk, owl (gpu, big)",
         ),
-        ("gpu,tpu", THERE, "no machine that has joined has the labels gpu, tpu. There are"),
-        ("any", {}, "the server of this machine has not joined other machines. Start it so: ostler up --join"),
+        ("gpu,tpu", THERE, "no machine that has joined has the labels gpu, tpu. Choose one of"),
+        ("any", {}, "the server of this machine has not joined other machines. Start it with: ostler up --join"),
     ],
 )
 def test_what_is_not(on: str, there: dict[str, tuple[str, ...]], said: str) -> None:

@@ -84,13 +84,13 @@ def test_why_each_machine_does_not_fit_is_said() -> None:
         "crow": "claude is not installed",
         "hawk": "it has no folder of host/farm/oats",
         "owl": "claude is not installed",
-        "wren": "it takes no new work",
+        "wren": "it is draining and accepts no new work",
         "kite": "it is unreachable",
         "finch": "claude is not logged in",
     }
     assert "hawk: it has no folder of host/farm/oats" in str(raised.value)
     for wanted, reasons in (
-        (Wanted(machine="heron"), {"heron": "no machine is called so"}),
+        (Wanted(machine="heron"), {"heron": "there is no machine with that name"}),
         (Wanted(machine="owl", labels=("gpu", "big")), {"owl": "it has no label gpu, big"}),
     ):
         with pytest.raises(NoMachineFits) as raised:
@@ -174,14 +174,14 @@ def run_of(at: str | None = None, **wants: object) -> IndexedRun:
 @pytest.mark.parametrize(
     ("run", "why"),
     [
-        (run_of(), {"crow": "", "hawk": "", "owl": "", "wren": "it takes no new work"}),
+        (run_of(), {"crow": "", "hawk": "", "owl": "", "wren": "it is draining and accepts no new work"}),
         (run_of(agents=("script", "claude"), labels=("big",)), {"crow": "it has no label big", "hawk": ""}),
         (run_of(agents=("claude", "script")), {"crow": "claude is not installed", "hawk": ""}),
         (run_of(repo="host/farm/oats"), {"crow": "", "hawk": "it has no folder of host/farm/oats", "owl": ""}),
         (run_of(machine="hawk"), {"crow": "it is to run on hawk", "hawk": ""}),
         (run_of(machine="any"), {"crow": "", "hawk": ""}),
         (run_of(at="id-x", machine="x"), {"crow": "", "hawk": ""}),  # the name only says where it begins
-        (run_of(version="2"), {"crow": "its workflows are of version 1, and those of the run of 2"}),
+        (run_of(version="2"), {"crow": "it runs workflow version 1, the run needs version 2"}),
     ],
 )
 def test_a_run_goes_to_a_machine_that_has_all_that_it_needs(run: IndexedRun, why: dict[str, str]) -> None:

@@ -82,7 +82,7 @@ async def test_the_run_of_a_lost_machine_is_claimed_once_and_its_writes_are_refu
     assert (won.machine, won.fence, won.came_from, won.lost) == ("o", 2, "hawk", False)
     with pytest.raises(RunMoved) as refused:
         await barn.index.put_node("r1", RunClaim("h", 1), "n1", b"{}")
-    assert refused.value.machine == "owl" and "went on on machine owl" in str(refused.value)
+    assert refused.value.machine == "owl" and "has moved to machine owl" in str(refused.value)
     # It is back: it is not its run any more, and it cannot have it while owl lives.
     await barn.directory.beat("h", barn.joined["h"].epoch, MachineLoad())
     assert await barn.claim("r1", "h") is None

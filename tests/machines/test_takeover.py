@@ -250,7 +250,7 @@ async def test_a_machine_is_killed_and_another_one_goes_on(pair: Pair, database:
     # The machine is back: its own row says where the run is, and whoever asks there is told by the other one.
     await pair.hawk.start()
     await until(lambda: pair.hawk.state_of(run) == "moved")
-    assert pair.hawk.stored(run)[0]["error"] == "it went on on machine owl"
+    assert pair.hawk.stored(run)[0]["error"] == "it has moved to machine owl"
 
     async def told() -> bool:
         seen = await pair.hawk.get(f"/api/runs/{run}")
@@ -287,7 +287,7 @@ async def test_a_machine_that_was_asleep_wakes_up_and_writes_nothing(pair: Pair,
     await until(lambda: pair.owl.state_of(run) == "done")
     assert pair.counts() == {"first": 1, "said": 1, "slow": 2, "last": 1}
     row, after = pair.hawk.stored(run)
-    assert (row["error"], after) == ("it went on on machine owl", before)
+    assert (row["error"], after) == ("it has moved to machine owl", before)
     assert holder(database, run) == ("owl", 2, "done")
 
 

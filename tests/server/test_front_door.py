@@ -118,7 +118,7 @@ async def test_what_is_wrong_is_said_by_the_machine_that_has_it(pair: Pair) -> N
     assert refused.status_code == 400 and refused.headers["content-type"] == "application/problem+json"
     assert (await pair.http.get("/api/sessions/nobody")).status_code == 404
     unknown = await pair.http.get("/api/agents?machine=heron")
-    assert unknown.status_code == 404 and "There are: hawk, owl" in unknown.json()["hint"]
+    assert unknown.status_code == 404 and "Choose one of: hawk, owl" in unknown.json()["hint"]
 
 
 async def test_no_new_session_goes_to_a_machine_that_drains(pair: Pair) -> None:
@@ -128,7 +128,9 @@ async def test_no_new_session_goes_to_a_machine_that_drains(pair: Pair) -> None:
     await until(lambda: pair.door.membership.others[0].state == "draining")
     body = {"agent": "script", "folder": str(pair.far.folder)}
     refused = await pair.http.post("/api/sessions?machine=owl", json=body)
-    assert refused.status_code == 409 and "machine owl takes no new sessions" in refused.json()["detail"]
+    assert (
+        refused.status_code == 409 and "machine owl is draining and accepts no new sessions" in refused.json()["detail"]
+    )
     assert (await run(pair.http, session["id"], "[[say:neigh]]"))["status"] == "ok"  # what it has goes on
     await pair.door.membership.directory.drain(owl.id, False)
     await until(lambda: pair.door.membership.others[0].state == "live")

@@ -158,7 +158,7 @@ async def test_a_file_that_is_switched_on_is_started_while_it_stays_as_it_is(sta
     assert listed.startswith(f"{file}: at '{HOURLY}' in {stable.folder}, next ") and "not started: " in listed
     assert switched(stable, file)[0] == 0  # it is trusted as it is now
     assert "not started" not in stable.cli("pipeline", "schedules").communicate(timeout=60)[0]
-    assert switched(stable, file, "--off") == (0, f"{file} is not started any more\n")
+    assert switched(stable, file, "--off") == (0, f"{file} is no longer scheduled\n")
     assert switched(stable, file, "--off")[0] != 0
     assert stable.cli("pipeline", "schedules").communicate(timeout=60)[0].startswith("no schedules")
 

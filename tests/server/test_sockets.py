@@ -353,7 +353,7 @@ async def let_go(yard: Yard, frame: str | bytes) -> tuple[Watcher, tuple[int | N
 )
 async def test_nonsense_is_answered_and_then_ends_the_connection(yard: Yard, frame: str | bytes, code: int) -> None:
     viewer, closed = await let_go(yard, frame)
-    assert closed == (code, f"{sockets.NONSENSE} frames were not understood")
+    assert closed == (code, f"{sockets.NONSENSE} frames were not valid")
     assert [error.problem.kind for error in viewer.errors] == ["bad_request"] * sockets.NONSENSE
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.settings.check import Where, checked, checked_limit, line_of, nearest, unknown, wrong
 from ostler.settings.keys import TYPES
 
@@ -96,7 +96,7 @@ def test_values_that_are_taken(key: str, value: Any, plain: Any) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("access", "root", "--set: access: 'root' is none of read, write, full"),
+        ("access", "root", "--set: access: 'root' is not one of read, write, full"),
         ("access", 5, "--set: access: expected str, got int"),
         ("lean", "yes", "--set: lean: expected bool, got str"),
         ("port", -1, "--set: port: a port is a number from 1 to 65535, or 0 for any"),
@@ -118,7 +118,7 @@ def test_values_that_are_taken(key: str, value: Any, plain: Any) -> None:
         (
             "asks",
             [{"answer": "deny"}, {"answer": "maybe"}],
-            "--set: asks.2.answer: 'maybe' is none of allow, deny, ask",
+            "--set: asks.2.answer: 'maybe' is not one of allow, deny, ask",
         ),
         (
             "profiles",
@@ -130,7 +130,7 @@ def test_values_that_are_taken(key: str, value: Any, plain: Any) -> None:
         (
             "agents",
             {"x": {"command": "y", "proof": "faith"}},
-            "--set: agents.x.proof: 'faith' is none of exit, pattern",
+            "--set: agents.x.proof: 'faith' is not one of exit, pattern",
         ),
         (
             "agents",
@@ -197,7 +197,7 @@ def test_no_limits(path: tuple[str, ...], value: Any) -> None:
     with pytest.raises(OstlerError) as error:
         checked_limit(value, FLAG, path)
     named = ".".join(path)
-    assert error.value.message.startswith(f"--set: {named}: {value!r} is no")
+    assert error.value.message.startswith(f"--set: {named}: {quoted(value)} is no")
 
 
 # -- what to say ------------------------------------------------------------------------------------

@@ -158,6 +158,7 @@ async def test_what_cannot_be_changed_in_a_session(store: Store, make: SimpleNam
     with pytest.raises(OstlerError) as caught:
         await store.change_session("k3", **fields)
     assert caught.value.kind == "bad_request"
+    assert "colour" not in fields or caught.value.message == "a session has no field colour"
     assert store.sessions() == [make.session()]
 
 

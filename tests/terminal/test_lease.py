@@ -38,12 +38,12 @@ def denied(call, *arguments):
 
 
 def test_nobody_types_without_it(lease):
-    assert denied(lease.use, ANN) == ("ann may not type: nobody holds the keyboard", "Take it first")
+    assert denied(lease.use, ANN) == ("ann must take the keyboard before typing", "")
     assert lease.take(ANN) == change(None, ANN, "taken")
     assert lease.take(ANN) is None
     assert lease.use(ANN) is None
-    assert denied(lease.use, BOB) == ("bob may not type: ann holds the keyboard", "Take it first")
-    assert denied(lease.use, TURN) == ("turn 1 may not type: ann holds the keyboard", "Wait until it is released")
+    assert denied(lease.use, BOB) == ("bob may not type: ann has the keyboard", "Take it first")
+    assert denied(lease.use, TURN) == ("turn 1 may not type: ann has the keyboard", "Wait until it is released")
     assert lease.release(BOB) is None
     assert lease.release(ANN) == change(ANN, None, "released")
 

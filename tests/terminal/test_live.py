@@ -228,7 +228,7 @@ async def test_what_cannot_be_typed(screens: Screens) -> None:
 async def test_typing_needs_the_lease(screens: Screens) -> None:
     source = Source()
     terminal = LiveTerminal(row(), screens, controls=source)
-    assert refused(terminal.input, ANN, Type(text="a")) == ("denied", "Take it first")
+    assert refused(terminal.input, ANN, Type(text="a")) == ("denied", "")
     terminal.take(ROBOT)
     terminal.input(ROBOT, Type(text="r"))
     assert refused(terminal.input, ANN, Type(text="a")) == ("denied", "Take it first")

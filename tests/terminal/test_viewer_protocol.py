@@ -107,7 +107,7 @@ def test_what_is_no_message_is_refused(frame: str) -> None:
     with pytest.raises(OstlerError) as refused:
         read_viewer_message(frame)
     assert refused.value.kind == "bad_request"
-    assert refused.value.message.startswith("this frame is not understood: ")
+    assert refused.value.message.startswith("this frame is not valid: ")
 
 
 def test_frames_of_bytes_and_frames_that_are_too_long() -> None:
@@ -117,4 +117,4 @@ def test_frames_of_bytes_and_frames_that_are_too_long() -> None:
     for frame, what in ((b"{}", "bytes"), (fits + " ", "more than 1,048,576 characters")):
         with pytest.raises(OstlerError) as refused:
             read_viewer_message(frame)
-        assert refused.value.message == f"a frame of {what} is not understood"
+        assert refused.value.message == f"a frame of {what} is not valid"

@@ -15,7 +15,7 @@ from ostler.acp.servers import servers_of, takes
 from ostler.acp.session import OpenSession
 from ostler.acp.wire import AcpConnection
 from ostler.agents.values import text
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import McpServer, Session, TurnOptions
 from ostler.work import LiveSession, Ostler
 from ostler.work.probe import login
@@ -137,7 +137,7 @@ class AcpAgent:
     async def _authenticate(self, params: Params) -> Result:
         """ostler holds no logins: it looks whether the agent's own CLI has one, as far as that can be seen."""
         if params.get("methodId") != LOGIN:
-            raise OstlerError("bad_request", f"there is no method {params.get('methodId')!r}", f"There is: {LOGIN}")
+            raise OstlerError("bad_request", f"there is no method {quoted(params.get('methodId'))}", f"Use {LOGIN}")
         [report] = await self.ostler.doctor([self._server.name], sandboxes=False)
         if report.problem or report.login == "no":
             wrong = report.problem or f"{self._server.title} is not logged in"
@@ -185,7 +185,7 @@ class AcpAgent:
         cwd, cursor = params.get("cwd"), params.get("cursor")
         start = int(cursor) if isinstance(cursor, str) and re.fullmatch(r"[0-9]{1,9}", cursor) else None
         if cursor is not None and start is None:
-            raise OstlerError("bad_request", f"{cursor!r} is not a valid cursor")
+            raise OstlerError("bad_request", f"{quoted(cursor)} is not a valid cursor")
         where = os.path.realpath(_folder(params)) if cwd is not None else None
         rows = [
             row
@@ -234,7 +234,7 @@ class AcpAgent:
         id = text(params.get("sessionId"))
         row = self.ostler.store.session(id) if id else None
         if row is None or row.agent == "exec":
-            raise AcpError(NOT_FOUND, f"there is no session {id[:100]!r}", {"kind": "not_found"})
+            raise AcpError(NOT_FOUND, f"there is no session {quoted(id[:100])}", {"kind": "not_found"})
         return row
 
     def _of(self, params: Params) -> OpenSession:
@@ -248,7 +248,7 @@ class AcpAgent:
 def _folder(params: Params) -> str:
     folder = params.get("cwd")
     if not isinstance(folder, str) or not os.path.isabs(folder) or "\0" in folder:
-        raise OstlerError("bad_request", f"cwd must be an absolute path, not {str(folder)[:200]!r}")
+        raise OstlerError("bad_request", f"cwd must be an absolute path, not {quoted(str(folder)[:200])}")
     return folder
 
 

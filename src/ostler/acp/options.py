@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 
 from ostler.access import ACCESS_ORDER, Access
 from ostler.agents import Agent
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import Offer, TurnOptions
 from ostler.work.turns.options import merged
 
@@ -42,7 +42,7 @@ def options_of(params: dict[str, Any], before: TurnOptions | None = None) -> Tur
     try:
         given = TurnOptions(**structs.asdict(msgspec.convert({} if told is None else told, ClientOptions)))
     except msgspec.ValidationError as error:
-        raise OstlerError("bad_request", f"_meta.ostler is not understood: {error}") from error
+        raise OstlerError("bad_request", f"_meta.ostler is not valid: {error}") from error
     return given if before is None else merged(given, before)
 
 
@@ -91,7 +91,9 @@ def access_of(value: Any, choices: Choices) -> Access:
     for access in choices.accesses:
         if access == value:
             return access
-    raise OstlerError("bad_request", f"there is no mode {value!r}", f"There are: {', '.join(choices.accesses)}")
+    raise OstlerError(
+        "bad_request", f"there is no mode {quoted(value)}", f"Choose one of: {', '.join(choices.accesses)}"
+    )
 
 
 def model_of(value: Any) -> str | None:
@@ -99,7 +101,7 @@ def model_of(value: Any) -> str | None:
     if value == DEFAULT_MODEL:
         return None
     if not isinstance(value, str) or not is_model(value):
-        raise OstlerError("bad_request", f"{value!r} is not a valid model name")
+        raise OstlerError("bad_request", f"{quoted(value)} is not a valid model name")
     return value
 
 

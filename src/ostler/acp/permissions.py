@@ -8,7 +8,7 @@ from ostler.acp.errors import AcpError
 from ostler.acp.updates import UpdateTranslator
 from ostler.acp.wire import AcpConnection
 from ostler.agents.values import table, text
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import Answered, AnyEvent, Asked
 from ostler.work import Ostler
 from ostler.work.dialogs.asks import AskAnswer
@@ -85,5 +85,5 @@ def chosen(asked: Asked, response: object) -> tuple[str, str]:
         kind = next((option.kind for option in asked.options if option.id == id), None)
         if kind is not None:
             return kind, ""
-        return "deny", f"the editor chose an option that there is not: {id[:100]!r}"
+        return "deny", f"the editor chose an unknown option: {quoted(id[:100])}"
     return "deny", "the editor gave no answer that could be understood"

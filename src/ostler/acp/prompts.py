@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 
 from ostler.agents.values import table, text
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import Attachment
 
 IMAGE_LIMIT = 20 << 20
@@ -69,7 +69,7 @@ class _PromptReading:
         elif kind == "image":
             self._image(block.get("data"), text(block.get("mimeType")), text(block.get("uri")))
         else:
-            raise OstlerError("unsupported", f"a prompt cannot hold {kind!r} here", "Send text, files or images")
+            raise OstlerError("unsupported", f"a prompt cannot hold {quoted(kind)} here", "Send text, files or images")
 
     def _add_text(self, said: str) -> None:
         """Two texts in a row are two paragraphs; a text beside a file goes on in the same line."""
@@ -106,7 +106,7 @@ class _PromptReading:
     def _image(self, data: Any, mime: str, uri: str) -> None:
         if mime not in _SUFFIX:
             raise OstlerError(
-                "unsupported", f"images of type {mime!r} are not supported", "Send PNG, JPEG, GIF or WebP"
+                "unsupported", f"images of type {quoted(mime)} are not supported", "Send PNG, JPEG, GIF or WebP"
             )
         try:
             content = base64.b64decode(data, validate=True) if isinstance(data, str) else b""

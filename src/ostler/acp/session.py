@@ -22,7 +22,7 @@ from ostler.acp.servers import handed_on, left_out
 from ostler.acp.updates import SessionUpdate, UpdateContext, UpdateTranslator, merged, usage_of
 from ostler.acp.wire import AcpConnection
 from ostler.agents import Agent
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import Attachment, McpServer, Offer, Offered, Session, TurnOptions
 from ostler.settings import Settings
 from ostler.store.files import private_folder, session_folder, write_private
@@ -231,7 +231,7 @@ class OpenSession:
             return
         if self.row.turns or self._busy or value not in self._agents():
             fixed = "the agent of a session cannot be changed after its first prompt"
-            wrong = fixed if self.row.turns or self._busy else f"there is no agent {value!r}"
+            wrong = fixed if self.row.turns or self._busy else f"there is no agent {quoted(value)}"
             raise OstlerError("bad_request", wrong, "Start a new session")
         choice = choose(self.settings, value)
         profile = self.settings.profiles.get(choice.profile or "")
@@ -246,7 +246,7 @@ class OpenSession:
     async def set_option(self, id: Any, value: Any) -> dict[str, Any]:
         setters = {"mode": self.set_access, "model": self.set_model, "agent": self.set_agent}
         if not isinstance(id, str) or id not in setters:
-            raise OstlerError("bad_request", f"there is no option {id!r}", f"There are: {', '.join(setters)}")
+            raise OstlerError("bad_request", f"there is no option {quoted(id)}", f"Choose one of: {', '.join(setters)}")
         await setters[id](value)
         return {"configOptions": config_options(self.choices())}
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ostler.agents.adapter import Agent, Conversation
 from ostler.agents.reader import Reader, decode
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 
 _FILES = {  # name → the module whose AGENT it is, in the order of lists and tables
     "claude": "claude",
@@ -75,7 +75,7 @@ def agent_for(
     if claims:
         raise OstlerError(
             "bad_request",
-            f"{wanted!r} could be a model of {', '.join(a.name for a in claims)}",
+            f"{quoted(wanted)} could be a model of {', '.join(a.name for a in claims)}",
             f"Say which: ostler run {claims[0].name} --model={wanted}",
         )
     return _named(wanted, agents), None
@@ -98,7 +98,7 @@ def _named(name: str, agents: Mapping[str, Agent]) -> Agent:
     near = get_close_matches(name.lower(), agents, n=3, cutoff=0.5)
     raise OstlerError(
         "not_found",
-        f"no agent or model is called {name!r}",
+        f"no agent or model is called {quoted(name)}",
         (f"Did you mean {' or '.join(near)}? " if near else "") + f"Agents: {', '.join(agents)}",
     )
 

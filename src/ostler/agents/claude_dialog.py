@@ -13,7 +13,7 @@ from ostler.agents.tool_input import paths_in
 from ostler.agents.values import table, tables, text
 from ostler.model import Answered, Host, Turn
 
-# In a dialog: the first is the one that a process begins with; none lets it do more than a turn of its own.
+# In a dialog: the first is the one that a process begins with; none lets it do more than a turn without --dialog.
 DIALOG_MODES: dict[Access, tuple[str, ...]] = {
     "read": ("dontAsk", "plan"),
     "write": ("default", "plan", "acceptEdits"),

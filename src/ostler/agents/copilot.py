@@ -159,7 +159,7 @@ AGENT = Agent(
         *(".claude/settings.json", ".claude/settings.local.json", ".claude/skills", ".claude/agents"),
     ),
     guards=(".github/copilot*",),
-    left_out="`denied`: it has no switch; in a dialog it runs hooks of folders that nobody trusted",
+    left_out="`denied`: it has no switch; in a dialog it runs the hooks of untrusted folders",
     mcp=TRANSPORTS,
     access={
         "read": "--deny-tool=write --deny-tool=shell --available-tools=… (no MCP tools)",

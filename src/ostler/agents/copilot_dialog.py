@@ -1,4 +1,4 @@
-"""copilot in a dialog: `copilot --acp`, with the denials of a turn of its own and none of its allowances."""
+"""copilot in a dialog: `copilot --acp`, with the denials of a turn without --dialog and none of its allowances."""
 
 from collections.abc import Callable
 

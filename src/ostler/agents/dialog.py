@@ -13,7 +13,7 @@ from msgspec import Struct
 from ostler.access import Access
 from ostler.agents.reader import Reader
 from ostler.agents.values import Record
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import AnyEvent, Asked, Exit, Host, Launch, Notice, Offered, Problem, Raw, Turn, Verdict
 
 AnswerKind = Literal["allow_once", "allow_always", "reject_once", "reject_always", "cancelled"]
@@ -152,7 +152,9 @@ class Dialog:
             raise OstlerError("unsupported", f"{agent} has no modes that could be set", "Leave the mode out")
         if any(mode in names for names in self.modes.values()):
             raise too_wide(agent, mode, access, self.modes.get(access, ()))
-        raise OstlerError("bad_request", f"{agent} has no mode {mode!r}", f"It has: {', '.join(self.modes[access])}")
+        raise OstlerError(
+            "bad_request", f"{agent} has no mode {quoted(mode)}", f"It has: {', '.join(self.modes[access])}"
+        )
 
     def usual_model(self) -> list[Step]:
         """Back to the model that the agent takes by itself. Raises unsupported where that needs a new process."""
@@ -211,7 +213,7 @@ class Dialog:
 
 
 def too_wide(agent: str, mode: str, access: Access, within: Sequence[str]) -> OstlerError:
-    message = f"the mode {mode!r} of {agent} may go beyond --access {access}"
+    message = f"the mode {quoted(mode)} of {agent} may go beyond --access {access}"
     return OstlerError("denied", message, f"Within it: {', '.join(within) or 'none'}. Others need a wider --access")
 
 

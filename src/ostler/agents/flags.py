@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from ostler.agents.adapter import Agent
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 
 _FLAG = re.compile(r"--([A-Za-z][A-Za-z0-9-]*)(=.*)?", re.S)
 
@@ -28,7 +28,7 @@ def _check(agent: Agent, flag: str) -> None:
     """A flag with its value is one word: another word could be taken for a prompt."""
     found = _FLAG.fullmatch(flag)
     if found is None or "\0" in flag:
-        raise OstlerError("bad_request", f"{flag!r} is not a flag", "Write --name or --name=value")
+        raise OstlerError("bad_request", f"{quoted(flag)} is not a flag", "Write --name or --name=value")
     name = _plain(found[1])
     refused = (_plain(pattern) for pattern in agent.refused_flags)
     if any(fnmatchcase(name, pattern) for pattern in refused):

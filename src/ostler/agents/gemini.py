@@ -14,7 +14,7 @@ from ostler.agents.launches import SYSTEM_FIRST, refuse_untrusted, with_attachme
 from ostler.agents.paths import is_inside, relative_to
 from ostler.agents.tui import TuiFace
 from ostler.agents.values import UUID, Record, table, tables, text
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import Attachment, Host, Launch, Turn
 
 PROMPT_LIMIT = 8_388_608  # bytes; gemini cuts what is longer
@@ -121,7 +121,7 @@ def _conversation(turn: Turn) -> list[str]:
         return []
     if not UUID.fullmatch(turn.agent_session):  # `latest` or a number would be some other conversation
         raise OstlerError(
-            "bad_request", f"{turn.agent_session!r} is not an id of a gemini conversation", "Its ids are UUIDs"
+            "bad_request", f"{quoted(turn.agent_session)} is not an id of a gemini conversation", "Its ids are UUIDs"
         )
     return [f"--{'resume' if turn.resume else 'session-id'}={turn.agent_session}"]
 
@@ -237,7 +237,7 @@ AGENT = Agent(
         *(".gemini/hooks", ".gemini/skills"),
     ),
     project_config_above=(".env", ".gemini/.env"),
-    left_out="`GEMINI_CLI_TRUST_WORKSPACE=false`; in a turn with a process of its own"
+    left_out="`GEMINI_CLI_TRUST_WORKSPACE=false`; without `--dialog`"
     " also `--skip-trust`, and `denied` where there are `.env` files; in a dialog the keys that it would take of them"
     " are set to nothing, unless you have set them",
     instructions=(("GEMINI.md",),),

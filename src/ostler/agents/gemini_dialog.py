@@ -1,4 +1,4 @@
-"""gemini in a dialog: `gemini --acp`, confined by the same policy as a turn of its own."""
+"""gemini in a dialog: `gemini --acp`, confined by the same policy as a turn without --dialog."""
 
 from collections.abc import Callable
 from typing import Any

@@ -10,7 +10,7 @@ from ostler.agents.patches import diff_of, files_of
 from ostler.agents.reader import Reader
 from ostler.agents.tool_input import paths_in, title_of
 from ostler.agents.values import UUID, Record, items, number, table, tables, text
-from ostler.errors import ErrorKind, OstlerError
+from ostler.errors import ErrorKind, OstlerError, quoted
 from ostler.model import (
     AnyEvent,
     Denial,
@@ -58,7 +58,7 @@ def conversation_flags(turn: Turn) -> list[str]:
     if turn.agent_session is None:
         return []
     if not UUID.fullmatch(turn.agent_session):  # --resume takes titles too: some other conversation
-        wrong = f"{turn.agent_session!r} is not an id of a {turn.agent} conversation"
+        wrong = f"{quoted(turn.agent_session)} is not an id of a {turn.agent} conversation"
         raise OstlerError("bad_request", wrong, "Its ids are UUIDs")
     if not turn.resume:
         return [f"--session-id={turn.agent_session}"]

@@ -9,7 +9,7 @@ from ostler.agents.paths import may_be_inside
 from ostler.agents.reader import Reader
 from ostler.agents.tool_input import title_of
 from ostler.agents.values import Record, number, table, tables, text
-from ostler.errors import ErrorKind
+from ostler.errors import ErrorKind, quoted
 from ostler.model import (
     AnyEvent,
     Denial,
@@ -90,7 +90,7 @@ class OpencodeReader(Reader):
             case "stream" if found.get("mode") == "primary":
                 self.model = f"{found.get('providerID')}/{found.get('modelID')}"
                 if (own := access_agent(self.turn)) and found.get("agent") not in (own, *SERVANTS):
-                    self._wrong_agent(f"it ran its agent {found.get('agent')!r}")
+                    self._wrong_agent(f"it ran its agent {quoted(found.get('agent'))}")
                 return self._begin(session)
             case "stream error":
                 return [_limited(found.get("error.error", ""))]

@@ -14,7 +14,7 @@ from ostler.agents import all_project_config
 from ostler.agents.adapter import Agent, State
 from ostler.agents.launches import ARGUMENT_LIMIT, literal, refuse_tool_lists, refuse_untrusted, with_attachments
 from ostler.agents.reader import Reader
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import AnyEvent, Exit, Host, Launch, PlainAgent, Raw, TextDelta, Turn, Verdict
 
 TEXT_LIMIT = 1024 * 1024  # characters of output that the envelope keeps
@@ -78,7 +78,7 @@ class PlainReader(TextReader):
         if self._done is None:
             self.succeed("exit code 0")
         elif self.result is None:
-            message = f"{self.turn.agent} printed no line that matches {self._done.pattern!r}"
+            message = f"{self.turn.agent} printed no line that matches {quoted(self._done.pattern)}"
             self.fail("exit code 0", "unproven", message, "Check its output, or change done_pattern")
 
 

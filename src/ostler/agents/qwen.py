@@ -313,7 +313,7 @@ AGENT = Agent(
     project_config=(".qwen", ".mcp.json"),
     project_config_above=(".env", ".qwen/.env"),
     left_out="a list of trusted folders in which it is not (`QWEN_CODE_TRUSTED_FOLDERS_PATH`);"
-    " in a turn with a process of its own, `write` and `full` are `denied`, since qwen asks for everything then",
+    " without `--dialog`, `write` and `full` are `denied`, since qwen asks for everything then",
     instructions=(("QWEN.md",), ("AGENTS.md",)),
     passes_over=lambda turn, host: host.untrusted and not turn.lean,
     access={

@@ -10,7 +10,7 @@ import msgspec
 
 from ostler.agents.failures import API_ERROR, is_brief, kind_of, last_line, spoken
 from ostler.agents.values import Record
-from ostler.errors import ErrorKind
+from ostler.errors import ErrorKind, quoted
 from ostler.model import (
     AnyEvent,
     Denial,
@@ -168,7 +168,7 @@ class Reader:
         if exit is not None and not exit.ok:
             return Problem(kind="crashed", message=f"{turn.agent} reported success but ended with {spoken(exit)}")
         if turn.done_pattern and not self.is_done():
-            message = f"{turn.agent} finished, but no line of its answer matches {turn.done_pattern!r}"
+            message = f"{turn.agent} finished, but no line of its answer matches {quoted(turn.done_pattern)}"
             return Problem(kind="unproven", message=message, hint="Check its answer, or change done_pattern")
         if self._is_silent():
             hint = "Is it logged in? Try `ostler doctor`"

@@ -8,7 +8,7 @@ from ostler.agents.launches import with_attachments
 from ostler.agents.offers import offers
 from ostler.agents.reader import Reader
 from ostler.agents.values import Record, table
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import Asked, Host, Launch, Offered, Turn
 
 MODES = ("default", "plan")
@@ -52,7 +52,7 @@ class ScriptDialog(Dialog):
 
     def answer(self, ask: str, kind: AnswerKind, message: str = "") -> list[Step]:
         if ask not in self._asks:
-            raise OstlerError("not_found", f"the ask {ask!r} is not open")
+            raise OstlerError("not_found", f"the ask {quoted(ask)} is not open")
         self._asks.discard(ask)
         return [Write({"type": "answer", "id": ask, "option": kind, "message": message})]
 

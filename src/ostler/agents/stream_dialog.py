@@ -26,7 +26,7 @@ from ostler.agents.proposals import proposed
 from ostler.agents.reader import Reader
 from ostler.agents.tool_input import title_of
 from ostler.agents.values import Record, items, table, tables, text
-from ostler.errors import INTERNAL_ERROR, ErrorKind, OstlerError
+from ostler.errors import INTERNAL_ERROR, ErrorKind, OstlerError, quoted
 from ostler.model import Answered, Asked, AskOption, Host, Notice, Offered, Problem, Turn
 
 MODE, MODELS = "set_permission_mode", "get_available_models"
@@ -82,7 +82,7 @@ class StreamDialog(Dialog):
     def answer(self, ask: str, kind: AnswerKind, message: str = "") -> list[Step]:
         request = self._asks.pop(ask, None)
         if request is None:
-            raise OstlerError("not_found", f"the ask {ask!r} is not open")
+            raise OstlerError("not_found", f"the ask {quoted(ask)} is not open")
         if kind == "cancelled":  # the interrupt that follows ends it
             self._declined(request, "")
             return [self._respond(ask, {"behavior": "deny", "message": "cancelled", "interrupt": True})]
@@ -184,7 +184,7 @@ class StreamDialog(Dialog):
             self._offered = structs.replace(self._offered, model=text(record.get("model")), commands=commands)
         within = self.modes.get(self.first.access, ())
         if within and self.first.access != "full" and self._mode not in ("", *within):
-            left = f"{self.first.agent} left the modes of access {self.first.access} for {self._mode!r}"
+            left = f"{self.first.agent} left the modes of access {self.first.access} for {quoted(self._mode)}"
             return [Fail(Problem(kind="denied", message=left, hint=LEFT_ACCESS_HINT))]
         return self.offers() if self._running else []
 

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import click
 
 import ostler
-from ostler.errors import internal_error
+from ostler.errors import internal_error, quoted
 
 # name → (where it lives, what it does): `ostler --help` needs no more than this.
 COMMANDS = {
@@ -92,7 +92,7 @@ class LazyGroup(click.Group):
 
             near = get_close_matches(name, COMMANDS, n=1)
             hint = f"Did you mean {near[0]}?" if near else f'To run a turn: ostler run claude "{name} …"'
-            raise click.UsageError(f"there is no command {name!r}. {hint}", ctx)
+            raise click.UsageError(f"there is no command {quoted(name)}. {hint}", ctx)
         return super().resolve_command(ctx, args)
 
 

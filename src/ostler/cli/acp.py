@@ -35,9 +35,7 @@ def acp(agent: str | None, access: "Access | None") -> None:
     from ostler.work.sessions.choice import choose
 
     if os.isatty(0):
-        print(
-            "ostler acp speaks with editors, not with people: docs/acp.md tells how. Ctrl-D ends it.", file=sys.stderr
-        )
+        print("ostler acp is meant for editors, not for people: see docs/acp.md. Ctrl-D quits.", file=sys.stderr)
     settings = settings_for(None)
     choose(settings, agent)  # raises now what each session would
     asyncio.run(_serve(settings, agent, access, sink))

@@ -240,7 +240,7 @@ def _login(report: "AgentReport") -> str:
         return report.login
     if not report.installed:
         return ""
-    return f"not known: no key is set and no login was found. Ask it: ostler doctor {report.name} --online"
+    return f"unknown: no key is set and no login was found. Check with: ostler doctor {report.name} --online"
 
 
 def _kept_by(report: "AgentReport") -> str:
@@ -259,7 +259,7 @@ def _kept_by(report: "AgentReport") -> str:
 def _sandbox(report: "AgentReport") -> str:
     from ostler.terminal.safe import one_line
 
-    words = {"": "", "works": "works", "unknown": "not known: ", "broken": "does not work: "}
+    words = {"": "", "works": "works", "unknown": "unknown: ", "broken": "does not work: "}
     return words[report.sandbox] + one_line(report.sandbox_problem, 400)
 
 

@@ -28,12 +28,12 @@ def how_to_answer(session: str, asked: "Asked") -> str:
 @click.command(short_help="Answer an agent's question.")
 @click.argument("session", required=False, shell_complete=complete_session)
 @click.argument("option", required=False, type=click.Choice(OPTIONS))
-@click.option("--ask", "ask", metavar="ID", default="", help="Which ask, if several are open.")
-@click.option("--message", metavar="TEXT", default="", help="What the agent is told with a deny.")
+@click.option("--ask", "ask", metavar="ID", default="", help="Which question, if several are open.")
+@click.option("--message", metavar="TEXT", default="", help="A message for the agent, with deny or never.")
 def answer(session: str | None, option: str | None, ask: str, message: str) -> int:
     """Answer what the agent asks in SESSION, whichever process runs its turn. The first answer counts.
 
-    `always` lasts for the session and is kept nowhere else. Without an answer, the open asks are listed.
+    `always` lasts for the session and is kept nowhere else. Without an answer, the open questions are listed.
     Without SESSION: the only one that is asking.
 
     \b
@@ -76,7 +76,7 @@ def _list(asks: "list[Asked]") -> None:
     from ostler.terminal.safe import one_line
 
     if not asks:
-        click.echo("no ask is open in this session")
+        click.echo("this session has no open question")
     for asked in asks:
         words: Line = [(f"  --ask {one_line(asked.id)}: {', '.join(choices(asked))}", DIM)]
         print_lines([*asked_lines(asked), words])
@@ -102,7 +102,7 @@ def steer(words: tuple[str, ...]) -> int:
 
     async def act(o: "Ostler") -> None:
         if not named and o.store.find(text):
-            raise click.UsageError(f"{text} is a session: add what to tell it")
+            raise click.UsageError(f"{text} is a session: add the text to send")
         row = running_session(o, named[0] if named else None, ("busy", "asking"))
         await o.steer(row.id, text)
 

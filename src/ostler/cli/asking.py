@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 
 if TYPE_CHECKING:
     from ostler.model import McpServer
@@ -33,7 +33,7 @@ def dollars(ctx: click.Context, param: click.Parameter, value: str | None) -> fl
         return positive(float(value.removeprefix("$"))) if value is not None else None
     except ValueError as error:
         raise click.BadParameter(
-            f"{value!r} is not a valid amount of dollars: write it like 0.50", ctx, param
+            f"{quoted(value)} is not a valid amount of dollars: write it like 0.50", ctx, param
         ) from error
 
 
@@ -146,7 +146,7 @@ def environment_of(pairs: Iterable[str], environ: Mapping[str, str]) -> dict[str
     for pair in pairs:
         name, given, value = pair.partition("=")
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise click.UsageError(f"--env {pair.split('=')[0]!r}: write NAME or NAME=VALUE")
+            raise click.UsageError(f"--env {quoted(pair.split('=')[0])}: write NAME or NAME=VALUE")
         if not given and name not in environ:
             raise click.UsageError(f"--env {name}: this variable is not set here; write {name}=VALUE")
         env[name] = value if given else environ[name]

@@ -51,7 +51,7 @@ def attach(terminal: str | None, view: bool, no_take: bool, detach_keys: str) ->
 
 def found(o: "Ostler", key: str) -> "TerminalRow":
     """A terminal by its own id or name, or the primary one of a session."""
-    from ostler.errors import OstlerError
+    from ostler.errors import OstlerError, quoted
 
     try:
         return o.terminals.find(key)
@@ -64,7 +64,7 @@ def found(o: "Ostler", key: str) -> "TerminalRow":
         if error.kind != "not_found":
             raise
         hint = "List them: ostler terminals --all"
-        raise OstlerError("not_found", f"no terminal and no session is called {key!r}", hint) from None
+        raise OstlerError("not_found", f"no terminal and no session is called {quoted(key)}", hint) from None
     row = o.terminals.primary(session.id) or next(iter(o.terminals.list(session.id)), None)
     if row is None:
         hint = "Open one: ostler exec --tty -- bash"
@@ -126,7 +126,7 @@ def spoken(row: "TerminalRow", ending: "AttachEnd") -> str:
     name = row.id if row.name == row.id else f"{row.id} ({one_line(row.name, 60)})"
     match ending.how:
         case "detached" | "signalled":
-            return f"[left {name}; it goes on]"
+            return f"[detached from {name}; it keeps running]"
         case "ended":
             return f"[{name} has ended: {spoken_exit(ending.exit)}]"
         case _:

@@ -260,7 +260,7 @@ class Chat:
             case "/steer" if rest:
                 complain("no turn is running: send it as a prompt", 0)
             case "/access" | "/steer":
-                complain(f"{name} what? /help", 0)
+                complain(f"{name} needs {'an access' if name == '/access' else 'a text'}: see /help", 0)
             case _:
                 complain(f"there is no command {name}: /help. As a prompt: /{line}", 0)
         return True

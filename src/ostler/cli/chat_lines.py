@@ -184,7 +184,7 @@ class Lines:
         self.leave, self.stop, self.alone = self._keyboard.leave, self._keyboard.stop, True
 
     async def lines(self) -> AsyncGenerator[str, None]:
-        """Raises KeyboardInterrupt when a Ctrl-C leaves a pipe."""
+        """Ends with its input, or when a Ctrl-C leaves: for a pipe that sets the chat's exit code, `left`, to 130."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._interrupted)
         try:

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 import click
 
 from ostler.cli.tty import AFRESH, UserTerminal
+from ostler.errors import quoted
 from ostler.model import Exit, Problem
 from ostler.terminal.output_filter import OutputFilter
 from ostler.terminal.viewer_protocol import (
@@ -220,4 +221,4 @@ def _forms(key: str) -> bytes:
         return b"(?:%b|\x1b\\[%d(?::\\d*)*;5(?::1)?u|\x1b\\[27;5;%d~)" % (plain, code, code)
     if len(key) == 1 and key.isascii() and key.isprintable():
         return re.escape(key.encode())
-    raise click.UsageError(f"--detach-keys {key!r}: write keys such as ctrl-] or ctrl-p,ctrl-q")
+    raise click.UsageError(f"--detach-keys {quoted(key)}: write keys such as ctrl-] or ctrl-p,ctrl-q")

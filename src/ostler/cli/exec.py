@@ -25,7 +25,7 @@ class _Exec(click.Command):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             wrong = error.format_message().rstrip(".")
-            hint = f"Flags of the command go behind `--`: ostler exec -- COMMAND {error.option_name}"
+            hint = f"Put the command's own flags after `--`: ostler exec -- COMMAND {error.option_name}"
             raise click.UsageError(f"{wrong}. {hint}", ctx) from error
 
 

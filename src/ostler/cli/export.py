@@ -52,7 +52,7 @@ def export(session: str | None, form: str, output: str | None, endpoint: str | N
 
 async def _read(o: "Ostler", key: str | None) -> "SessionRecord | RunRecord":
     from ostler.cli.default_session import latest_session
-    from ostler.errors import OstlerError
+    from ostler.errors import OstlerError, quoted
     from ostler.export.record import RunRecord
     from ostler.pipelines.runs import Runs
 
@@ -62,7 +62,7 @@ async def _read(o: "Ostler", key: str | None) -> "SessionRecord | RunRecord":
     try:
         run = runs.find(key)
     except OstlerError as error:
-        what = f"there is no session and no pipeline run {key!r}"
+        what = f"there is no session and no pipeline run {quoted(key)}"
         raise OstlerError("not_found", what, "See: ostler sessions, ostler pipeline list") from error
     nodes = runs.nodes(run.id)
     known = o.store.sessions_of(id for node in nodes.values() for id in node.sessions.values())
@@ -98,10 +98,11 @@ def _send(record: "SessionRecord | RunRecord", endpoint: str | None, content: bo
     from ostler import __version__
     from ostler.export.otlp import send
     from ostler.export.spans import spans
+    from ostler.render.lines import counted
 
     made = spans(record, content)
     send(made, endpoint, __version__)
-    click.echo(f"sent {len(made)} spans")
+    click.echo(f"sent {counted(len(made), 'span')}")
 
 
 def _recording(session: str | None) -> Iterable[bytes]:

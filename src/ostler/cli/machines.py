@@ -16,15 +16,15 @@ _PATIENCE = 30.0  # seconds
 @click.command(short_help="List the machines that have joined.")
 @click.option("--join", envvar="OSTLER_JOIN", metavar="URL", help="The address of their Postgres (OSTLER_JOIN).")
 @click.option("--forget", metavar="MACHINE", help="Remove a machine that is gone from the list.")
-@click.option("--drain", metavar="MACHINE", help="No new sessions go to it; those it has go on.")
-@click.option("--resume", metavar="MACHINE", help="It takes new sessions again.")
+@click.option("--drain", metavar="MACHINE", help="Stop sending it new sessions.")
+@click.option("--resume", metavar="MACHINE", help="Let it take new sessions again.")
 @click.option("--json", is_flag=True, help="Print them as JSON.")
 def machines(join: str | None, json: bool, **changes: str | None) -> None:
     """List the machines that share a Postgres: state, load, agents, labels.
 
     \b
       live          it answers
-      draining      it answers, and no new sessions go to it
+      draining      it answers, but gets no new sessions
       unreachable   it has not been heard from for ten seconds
       gone          it was stopped, or has been silent for an hour
 
@@ -108,14 +108,14 @@ async def _change(directory: "Directory", change: str, machine: "SeenMachine") -
 
 
 def _named(seen: "list[SeenMachine]", key: str) -> "SeenMachine":
-    from ostler.errors import OstlerError
+    from ostler.errors import OstlerError, quoted
     from ostler.machines.on_words import no_machine_called
 
     found = [each for each in seen if key in (each.id, each.name)]
     if not found:
         raise no_machine_called(key, [each.name for each in seen])
     if len(found) > 1:
-        raise OstlerError("bad_request", f"{len(found)} machines are called {key!r}", "Give its id, from --json")
+        raise OstlerError("bad_request", f"{len(found)} machines are called {quoted(key)}", "Give its id, from --json")
     return found[0]
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from ostler.cli.sessions import complete_session, with_ostler
+from ostler.errors import quoted
 
 if TYPE_CHECKING:
     from ostler.model import Session
@@ -100,7 +101,7 @@ def move(words: tuple[str, ...], wait: bool, interrupt: bool, json: bool) -> Non
     *named, transport = words
     if transport not in get_args(TransportName):
         known = ", ".join(get_args(TransportName))
-        raise click.UsageError(f"{transport!r} is not a transport: {known}")
+        raise click.UsageError(f"{quoted(transport)} is not a transport: {known}")
     from ostler.cli.default_session import latest_session
 
     async def moved(o: "Ostler") -> "Session":
@@ -124,7 +125,7 @@ def _mid_turn(wait: bool, interrupt: bool) -> "MidTurn | None":
 def close(session: str | None, json: bool) -> None:
     """Close SESSION: its turn is cancelled, its process and the programs in its terminals are ended.
 
-    Its record stays (`ostler show`), but it takes no more turns; `ostler fork` copies it where the agent
+    Its record stays (`ostler show`), but it accepts no more turns; `ostler fork` copies it where the agent
     can. Without SESSION: the only one in which something is running.
 
     \b

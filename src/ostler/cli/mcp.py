@@ -39,7 +39,7 @@ def mcp(access: "Access") -> None:
     from ostler.cli.turns import settings_for
 
     if os.isatty(0):
-        print("ostler mcp speaks with agents, not with people: docs/mcp.md tells how. Ctrl-D ends it.", file=sys.stderr)
+        print("ostler mcp is meant for agents, not for people: see docs/mcp.md. Ctrl-D quits.", file=sys.stderr)
     asyncio.run(_serve(settings_for(None), access))
 
 

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ostler.errors import quoted
+
 if TYPE_CHECKING:
     from ostler.testing.model import ScriptedModel
 
@@ -33,7 +35,7 @@ def model(port: int, scenario: str, log: str | None) -> None:
     from ostler.testing.model import serve
 
     if scenario.partition(":")[0] not in SCENARIOS:
-        raise click.UsageError(f"there is no scenario {scenario!r}. Known: {', '.join(SCENARIOS)}")
+        raise click.UsageError(f"there is no scenario {quoted(scenario)}. Choose one of: {', '.join(SCENARIOS)}")
     serve(port=port, scenario=scenario, log=log, ready=_print_how_to_connect)
 
 

@@ -11,6 +11,7 @@ import click
 
 from ostler import clock
 from ostler.cli.pipeline_schedules import given_inputs, schedule, schedules
+from ostler.errors import quoted
 
 if TYPE_CHECKING:
     from ostler.cli.local_server import LocalServer
@@ -42,13 +43,15 @@ pipeline.add_command(schedules)
 @pipeline.command("check", short_help="Check a pipeline file.")
 @click.argument("what", metavar="FILE")
 def check(what: str) -> None:
-    """Check FILE, all of it: what is wrong is told with its line. FILE may be an example: review, fix, compare."""
+    """Check the whole FILE; errors name their line. FILE may be an example: review, fix, compare."""
     from ostler.pipelines.load import load_pipeline
+    from ostler.render.lines import counted
 
     found = load_pipeline(what)
-    click.echo(f"{found.name}: {len(found.nodes)} nodes, in this order: {', '.join(n.name for n in found.nodes)}")
+    order = f", in this order: {', '.join(n.name for n in found.nodes)}" if len(found.nodes) > 1 else ""
+    click.echo(f"{found.name}: {counted(len(found.nodes), 'node')}{order}")
     if found.schedule:
-        click.echo(f"schedule: {found.schedule!r}, once you have run: ostler pipeline schedule {what}")
+        click.echo(f"schedule: {quoted(found.schedule)}, once you have run: ostler pipeline schedule {what}")
 
 
 @pipeline.command("run", short_help="Run a pipeline.")
@@ -57,7 +60,7 @@ def check(what: str) -> None:
 @click.option("-C", "--folder", metavar="FOLDER", default=".", help="Where it works (default: here).")
 @click.option("--mode", type=click.Choice(("auto", "manual")), help="Manual: each node waits for your go.")
 @click.option("--on", metavar="MACHINE|LABEL,…", help="On a machine of this name, with these labels, or `any`.")
-@click.option("--takeover", is_flag=True, help="With --on: another machine goes on with it if its own is lost.")
+@click.option("--takeover", is_flag=True, help="With --on: another machine resumes it if its own is lost.")
 @click.option("--json", is_flag=True, help="Print the run alone, as JSON.")
 def run(what: str, given: tuple[str, ...], folder: str, mode: Any, on: str | None, takeover: bool, json: bool) -> int:
     """Run FILE, or an example: review, fix, compare. It survives a crash: see `ostler pipeline resume`.
@@ -92,11 +95,11 @@ def run(what: str, given: tuple[str, ...], folder: str, mode: Any, on: str | Non
     return _run(made, json)
 
 
-@pipeline.command("resume", short_help="Go on with a run whose process died.")
+@pipeline.command("resume", short_help="Resume a run whose process died.")
 @click.argument("key", metavar="RUN")
 @click.option("--json", is_flag=True, help="Print the run alone, as JSON.")
 def resume(key: str, json: bool) -> int:
-    """Go on with RUN, whose process died. What is finished is not done again. RUN may be `last`."""
+    """Resume RUN, whose process died. What is finished is not done again. RUN may be `last`."""
 
     async def found(o: "Ostler", runs: "Runs") -> "RunRow":
         from ostler.errors import OstlerError
@@ -104,7 +107,7 @@ def resume(key: str, json: bool) -> int:
         row = runs.find(key)
         if row.state != "running":
             hint = f"Run part of it again: ostler pipeline fork {row.id} NODE"
-            raise OstlerError("bad_request", f"{row.id} is {row.state}: there is nothing to go on with", hint)
+            raise OstlerError("bad_request", f"{row.id} is {row.state}: there is nothing to resume", hint)
         return row
 
     return _run(found, json)
@@ -196,7 +199,9 @@ def show(key: str, whole: bool, json: bool) -> None:
 @click.argument("key", metavar="RUN", default="last")
 @click.option("--markdown", "form", flag_value="markdown", default=True, help="As Markdown (the default).")
 @click.option("--html", "form", flag_value="html", help="As one HTML file that needs nothing else.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, writable=True), help="Into this file, not to stdout.")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, writable=True), help="Write to this file instead of stdout."
+)
 def report_run(key: str, form: str, output: str | None) -> None:
     """Write what came of RUN (default: the last one): a table of its nodes, and what each of them said and changed.
 
@@ -223,11 +228,11 @@ def report_run(key: str, form: str, output: str | None) -> None:
 @pipeline.command("approve", short_help="Answer the gate of a node.")
 @click.argument("key", metavar="RUN")
 @click.argument("node")
-@click.option("--deny", is_flag=True, help="It must not go on.")
+@click.option("--deny", is_flag=True, help="Reject it: the node does not run.")
 @click.option("--prompt", metavar="TEXT", help="Run it with this prompt instead.")
-@click.option("--answer", metavar="TEXT", help="Do not run it: this is its answer.")
+@click.option("--answer", metavar="TEXT", help="Skip the node and use TEXT as its answer.")
 def approve(key: str, node: str, deny: bool, prompt: str | None, answer: str | None) -> None:
-    """Let NODE of RUN go on, which waits for a person.
+    """Approve NODE of RUN, which waits for a person.
 
     \b
       ostler pipeline approve r3f2a1 merge
@@ -235,7 +240,7 @@ def approve(key: str, node: str, deny: bool, prompt: str | None, answer: str | N
       ostler pipeline approve last merge --deny
     """
     if deny and (prompt is not None or answer is not None):
-        raise click.UsageError("--deny stands alone")
+        raise click.UsageError("--deny cannot be combined with --prompt or --answer")
     from ostler.cli.user import user_name
     from ostler.pipelines.model import Approval
 
@@ -413,4 +418,4 @@ def _print_run(row: "RunRow", nodes: "dict[str, NodeRow]") -> None:
     for line in columns(lines):
         click.echo(line)
     if state == "interrupted":
-        click.echo(f"go on: ostler pipeline resume {row.id}")
+        click.echo(f"Resume it: ostler pipeline resume {row.id}")

@@ -32,7 +32,7 @@ async def begin_on(what: str, folder: str, inputs: dict[str, str], options: dict
         click.echo(json_text(view), nl=False)
     else:
         click.echo(f"{view['pipeline']} · {view['id']} · {view['state']}{_because(view)}")
-        click.echo("look: ostler pipeline list, or the page")
+        click.echo("Follow it: ostler pipeline list, or the page")
     return 0
 
 

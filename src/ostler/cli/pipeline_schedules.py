@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ostler.errors import quoted
+
 if TYPE_CHECKING:
     from ostler.pipelines.schedule import Schedule
     from ostler.work import Ostler
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 @click.argument("what", metavar="FILE")
 @click.option("-i", "--input", "given", multiple=True, metavar="NAME=VALUE", help="An input. May be repeated.")
 @click.option("-C", "--folder", metavar="FOLDER", default=".", help="Where it works (default: here).")
-@click.option("--off", is_flag=True, help="It is not started any more.")
+@click.option("--off", is_flag=True, help="Switch the schedule off.")
 def schedule(what: str, given: tuple[str, ...], folder: str, off: bool) -> None:
     """Let `ostler up` run FILE at the times of its own line `schedule = "0 3 * * *"`.
 
@@ -85,7 +87,7 @@ def _switched_off(file: str) -> str:
     if file not in scheduled_files(trust_file(os.environ)):
         raise OstlerError("not_found", f"{file} is not scheduled", "List what is: ostler pipeline schedules")
     record_schedule(trust_file(os.environ), file, None)
-    return f"{file} is not started any more"
+    return f"{file} is no longer scheduled"
 
 
 @click.command(short_help="List the schedules that ostler up runs.")
@@ -136,9 +138,9 @@ def _row(o: "Ostler", name: str, schedule: "Schedule") -> dict[str, Any]:
 
 
 def _line(row: dict[str, Any]) -> str:
-    parts = [f"{row['name']}: {row['pipeline']} at {row['cron']!r}, next {_when(row['next_at'])}"]
+    parts = [f"{row['name']}: {row['pipeline']} at {quoted(row['cron'])}, next {_when(row['next_at'])}"]
     if row["name"] == row["pipeline"]:
-        parts = [f"{row['name']}: at {row['cron']!r} in {row['folder']}, next {_when(row['next_at'])}"]
+        parts = [f"{row['name']}: at {quoted(row['cron'])} in {row['folder']}, next {_when(row['next_at'])}"]
     parts += [f"last run {row['run']} at {_when(row['started_at'])}"] if row.get("run") else []
     parts += [f"missed {row['missed']} until {_when(row['missed_at'])}"] if row.get("missed") else []
     parts += [f"not started: {row['problem']}"] if row.get("problem") else []

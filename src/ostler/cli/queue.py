@@ -26,13 +26,13 @@ def queue(account: str | None, json: bool) -> None:
     """
     from ostler.cli.sessions import with_ostler
     from ostler.cli.views import json_text
-    from ostler.errors import OstlerError
+    from ostler.errors import OstlerError, quoted
     from ostler.work.pool.view import queue_view
 
     async def looked(o: "Ostler") -> "QueueView":
         if account is not None and not await o.store.unpark(account):
             known = ", ".join(o.pool.parked()) or "none"
-            raise OstlerError("not_found", f"the quota of {account} is not used up", f"Parked accounts: {known}")
+            raise OstlerError("not_found", f"account {quoted(account)} is not parked", f"Parked accounts: {known}")
         return queue_view(o.pool, o.store.sessions_of(turn.session for turn in o.store.pool_turns()))
 
     view = with_ostler(looked)

@@ -62,7 +62,7 @@ def wait(key: str | None, timeout: float | None, json: bool, quiet: bool) -> int
 def found(o: "Ostler", key: str | None) -> "Session | TerminalRow":
     """A session by id or name, else a terminal."""
     from ostler.cli.default_session import running_or_latest
-    from ostler.errors import OstlerError
+    from ostler.errors import OstlerError, quoted
 
     if key is None:
         return running_or_latest(o, None)
@@ -72,7 +72,7 @@ def found(o: "Ostler", key: str | None) -> "Session | TerminalRow":
     if len(o.store.find(key)) > 1:
         o.find(key)  # says which
     hint = "List them: ostler sessions --all, ostler terminals --all"
-    raise OstlerError("not_found", f"no session and no terminal is called {key!r}", hint)
+    raise OstlerError("not_found", f"no session and no terminal is called {quoted(key)}", hint)
 
 
 async def _ended(o: "Ostler", subject: "Session | TerminalRow", quiet: bool) -> "Envelope | TerminalRow | None":

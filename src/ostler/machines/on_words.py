@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.machines.model import ANY
 
 
@@ -16,19 +16,23 @@ def placement_of(on: str, names: Collection[str]) -> dict[str, Any]:
 def check_known(on: str, labels: Mapping[str, Collection[str]]) -> None:
     """Raises unsupported where no machine is meant. `labels`: those of each machine, by its name."""
     if not labels:
-        hint = "Start it so: ostler up --join URL"
+        hint = "Start it with: ostler up --join URL"
         raise OstlerError("unsupported", "the server of this machine has not joined other machines", hint)
     words = _words(on)
     if "machine" in placement_of(on, labels) or any(set(words) <= set(has) for has in labels.values()):
         return
     there = ", ".join(f"{name} ({', '.join(has)})" if has else name for name, has in sorted(labels.items()))
-    what = f"is called {words[0]!r} or has this label" if len(words) == 1 else f"has the labels {', '.join(words)}"
-    raise OstlerError("unsupported", f"no machine that has joined {what}", f"There are: {there}")
+    what = (
+        f"is called {quoted(words[0])} or has this label" if len(words) == 1 else f"has the labels {', '.join(words)}"
+    )
+    raise OstlerError("unsupported", f"no machine that has joined {what}", f"Choose one of: {there}")
 
 
 def no_machine_called(name: str, names: Collection[str]) -> OstlerError:
     """`names`: of the machines that there are."""
-    return OstlerError("not_found", f"no machine is called {name[:100]!r}", f"There are: {', '.join(names) or 'none'}")
+    return OstlerError(
+        "not_found", f"no machine is called {quoted(name[:100])}", f"Known machines: {', '.join(names) or 'none'}"
+    )
 
 
 def _words(on: str) -> list[str]:

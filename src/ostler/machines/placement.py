@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.machines.membership import SeenMachine
 from ostler.machines.model import ANY, MachineFolder
 from ostler.machines.remotes import plain_remote
@@ -48,7 +48,7 @@ def place(machines: Iterable[SeenMachine], wanted: Wanted, placed: Mapping[str, 
     repo = plain_remote(wanted.repo) or _as_told(wanted.repo) if wanted.repo else ""
     machines = [seen for seen in machines if _is_meant(seen, wanted.machine)]
     if not machines and wanted.machine not in ("", ANY):
-        raise NoMachineFits({wanted.machine: "no machine is called so"})
+        raise NoMachineFits({wanted.machine: "there is no machine with that name"})
     reasons = {seen.id: _unfit(seen, wanted, repo) for seen in machines}
     fitting = [seen for seen in machines if not reasons[seen.id]]
     if not fitting:
@@ -68,7 +68,7 @@ def unfit_for_run(seen: SeenMachine, run: IndexedRun) -> str:
         if why:
             return why
     if facts.workflows != wants.version:
-        return f"its workflows are of version {facts.workflows or '?'}, and those of the run of {wants.version}"
+        return f"it runs workflow version {facts.workflows or '?'}, the run needs version {wants.version}"
     return ""
 
 
@@ -86,7 +86,7 @@ def _as_told(repo: str) -> str:
     host, slash, path = repo.strip("/").removesuffix(".git").partition("/")
     if repo.startswith(("/", ".", "~")) or not (host and slash and path):
         hint = "Write it as host/owner/name, or as the address that git knows"
-        raise OstlerError("bad_request", f"{repo!r} is not a remote repository", hint)
+        raise OstlerError("bad_request", f"{quoted(repo)} is not a remote repository", hint)
     return f"{host.lower()}/{path}"
 
 
@@ -94,13 +94,13 @@ def _unfit(seen: SeenMachine, wanted: Wanted, repo: str) -> str:
     """Why it cannot be this one; "": it can."""
     facts = seen.row.facts
     if seen.state != "live":
-        return "it takes no new work" if seen.state == "draining" else f"it is {seen.state}"
+        return "it is draining and accepts no new work" if seen.state == "draining" else f"it is {seen.state}"
     missing = [label for label in wanted.labels if label not in facts.labels]
     if missing:
         return f"it has no label {', '.join(missing)}"
     agent = next((each for each in facts.agents if each.name == wanted.agent), None)
     if wanted.agent and agent is None:
-        return f"{wanted.agent} is not installed" if facts.agents else "it has told of no agents yet"
+        return f"{wanted.agent} is not installed" if facts.agents else "it has not reported its agents yet"
     if agent is not None and agent.login == "no":
         return f"{wanted.agent} is not logged in"
     return f"it has no folder of {repo}" if repo and _folder_of(seen, repo) is None else ""

@@ -106,11 +106,11 @@ class RunMoved(OstlerError):
 
     def __init__(self, run: str, machine: str = "") -> None:
         self.machine = machine
-        super().__init__("busy", f"{run} {went_on(machine)}", "Look at it on the page, or there: ostler pipeline show")
+        super().__init__("busy", f"{run} {went_on(machine)}", "See it on the page, or there: ostler pipeline show")
 
 
 def went_on(machine: str) -> str:
-    return f"went on on machine {machine}" if machine else "went on on another machine"
+    return f"has moved to machine {machine}" if machine else "has moved to another machine"
 
 
 class RunIndex:

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct, structs
 
 from ostler import clock
 from ostler.access import Access
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.mcp.bounds import (
     DelegationBounds,
     access_within,
@@ -120,7 +120,9 @@ class Tools:
     async def call(self, name: str, arguments: dict[str, Any]) -> Any:
         """What the tool returns, as plain data. Raises OstlerError."""
         if name not in self._calls:
-            raise OstlerError("not_found", f"there is no tool {name[:100]!r}", f"There are: {', '.join(self._calls)}")
+            raise OstlerError(
+                "not_found", f"there is no tool {quoted(name[:100])}", f"Choose one of: {', '.join(self._calls)}"
+            )
         _log.debug("the client calls %s", name)
         kind, work = self._calls[name]
         try:

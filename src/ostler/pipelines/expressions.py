@@ -5,6 +5,8 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ostler.errors import quoted
+
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -27,14 +29,14 @@ def parsed(text: str) -> ast.expr:
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise BadExpression(f"{text.strip()[:80]!r} is not a valid expression") from error
+        raise BadExpression(f"{quoted(text.strip()[:80])} is not a valid expression") from error
     for node in ast.walk(tree):
         if not isinstance(node, _ALLOWED):
-            raise BadExpression(f"{ast.unparse(node)[:60]!r} is not allowed in an expression")
+            raise BadExpression(f"{quoted(ast.unparse(node)[:60])} is not allowed in an expression")
         if isinstance(node, ast.Call) and not _is_len(node):
             raise BadExpression("only len(…) can be called in an expression")
         if isinstance(node, ast.Attribute) and node.attr.startswith("_"):
-            raise BadExpression(f"{node.attr!r} is not a field")
+            raise BadExpression(f"{quoted(node.attr)} is not a field")
     return tree
 
 
@@ -77,7 +79,7 @@ def evaluated(text: str, values: Mapping[str, Any]) -> Any:
     try:
         return _value(parsed(text), values)
     except (TypeError, KeyError, IndexError) as error:
-        raise BadExpression(f"{text.strip()[:80]!r} cannot be evaluated: {error}") from error
+        raise BadExpression(f"{quoted(text.strip()[:80])} cannot be evaluated: {error}") from error
 
 
 def _value(node: ast.AST, values: Mapping[str, Any]) -> Any:
@@ -104,7 +106,7 @@ def _value(node: ast.AST, values: Mapping[str, Any]) -> Any:
             return len(_value(inner, values))
         case ast.Compare():
             return _compared(node, values)
-    raise BadExpression(f"{ast.unparse(node)!r} is not allowed in an expression")
+    raise BadExpression(f"{quoted(ast.unparse(node))} is not allowed in an expression")
 
 
 def _compared(node: ast.Compare, values: Mapping[str, Any]) -> bool:

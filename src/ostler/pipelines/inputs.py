@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.pipelines.model import Pipeline
 
 
@@ -11,7 +11,9 @@ def complete_inputs(pipeline: Pipeline, given: Mapping[str, str]) -> dict[str, s
     for name in given:
         if name not in pipeline.inputs:
             known = ", ".join(pipeline.inputs) or "none"
-            raise OstlerError("bad_request", f"{pipeline.name} has no input {name[:100]!r}", f"Its inputs: {known}")
+            raise OstlerError(
+                "bad_request", f"{pipeline.name} has no input {quoted(name[:100])}", f"Its inputs: {known}"
+            )
     for name, wanted in pipeline.inputs.items():
         if name not in given and wanted.default is None:
             what = f" ({wanted.description})" if wanted.description else ""

@@ -4,7 +4,7 @@ from importlib import resources
 from pathlib import Path
 from typing import IO
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.pipelines.model import Pipeline
 from ostler.pipelines.parse import check_pipeline, parse_pipeline
 from ostler.settings import digest, nearest
@@ -42,7 +42,7 @@ def load_pipeline(what: str, sha256: str = "") -> Pipeline:
     hint = (
         f"Did you mean the example {guess}?" if guess else f"Give a file, or an example: {', '.join(sorted(shipped))}"
     )
-    raise OstlerError("not_found", f"there is no pipeline {what!r}", hint)
+    raise OstlerError("not_found", f"there is no pipeline {quoted(what)}", hint)
 
 
 def read_pipeline_file(name: str, opened: IO[bytes]) -> bytes:

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import TurnOptions
 
 Mode = Literal["auto", "manual"]
@@ -85,7 +85,9 @@ class Pipeline(Struct, frozen=True, kw_only=True, omit_defaults=True):
         found = next((node for node in self.nodes if node.name == name), None)
         if found is None:
             names = ", ".join(node.name for node in self.nodes)
-            raise OstlerError("not_found", f"the pipeline {self.name} has no node {name[:100]!r}", f"It has: {names}")
+            raise OstlerError(
+                "not_found", f"the pipeline {self.name} has no node {quoted(name[:100])}", f"It has: {names}"
+            )
         return found
 
     def after(self, name: str) -> set[str]:

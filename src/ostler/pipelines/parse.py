@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import TurnOptions
 from ostler.pipelines.expressions import BadExpression, names_in
 from ostler.pipelines.model import Input, Node, NodeLoop, Pipeline, Worktree
@@ -78,7 +78,7 @@ def check_pipeline(path: str, pipeline: Pipeline) -> Pipeline:
     for node in nodes.values():
         if not _NAME.fullmatch(node.name):
             raise file.wrong(
-                ("nodes", node.name), f"{node.name!r} cannot be the name of a node", "Write a-z, 0-9 and _"
+                ("nodes", node.name), f"{quoted(node.name)} cannot be the name of a node", "Write a-z, 0-9 and _"
             )
         _check_kind(file, node, msgspec.structs.asdict(node), ("nodes", node.name))
         _check_needs(file, node, nodes)
@@ -95,10 +95,14 @@ def _pipeline(file: _File, data: Mapping[str, Any], path: str) -> Pipeline:
             raise file.unknown((key,), _TOP)
     name = file.convert(data.get("name", _stem(path)), str, ("name",), "a text")
     if not re.fullmatch(r"[A-Za-z0-9][\w .-]{0,80}", name):
-        raise file.wrong(("name",), f"{name[:50]!r} cannot be the name of a pipeline", "Write letters, digits and -")
+        raise file.wrong(
+            ("name",), f"{quoted(name[:50])} cannot be the name of a pipeline", "Write letters, digits and -"
+        )
     mode = data.get("mode", "auto")
     if mode not in ("auto", "manual"):
-        raise file.wrong(("mode",), f"{mode!r} is neither auto nor manual", 'Write mode = "auto" or mode = "manual"')
+        raise file.wrong(
+            ("mode",), f"{quoted(mode)} is neither auto nor manual", 'Write mode = "auto" or mode = "manual"'
+        )
     cost = data.get("cost_usd")
     if cost is not None and (isinstance(cost, bool) or not isinstance(cost, int | float) or cost <= 0):
         raise file.wrong(("cost_usd",), "expected dollars, more than 0", "Write cost_usd = 2.50")
@@ -122,7 +126,7 @@ def _pipeline(file: _File, data: Mapping[str, Any], path: str) -> Pipeline:
 
 def _schedule(file: _File, value: Any) -> str:
     if value is not None and not (isinstance(value, str) and is_cron(value)):
-        raise file.wrong(("schedule",), f"{value!r} is not a valid cron line", CRON_HINT)
+        raise file.wrong(("schedule",), f"{quoted(value)} is not a valid cron line", CRON_HINT)
     return value or ""
 
 
@@ -137,7 +141,7 @@ def _inputs(file: _File, table: Any) -> dict[str, Input]:
     for name, value in table.items():
         at = ("inputs", name)
         if not _NAME.fullmatch(name):
-            raise file.wrong(at, f"{name!r} cannot be the name of an input", "Write a-z, 0-9 and _")
+            raise file.wrong(at, f"{quoted(name)} cannot be the name of an input", "Write a-z, 0-9 and _")
         if isinstance(value, str):
             value = {"default": value}
         if not isinstance(value, dict):
@@ -155,7 +159,7 @@ def _nodes(file: _File, table: Any, inputs: Mapping[str, Input]) -> tuple[Node, 
     nodes = {}
     for name, value in table.items():
         if not _NAME.fullmatch(name):
-            raise file.wrong(("nodes", name), f"{name!r} cannot be the name of a node", "Write a-z, 0-9 and _")
+            raise file.wrong(("nodes", name), f"{quoted(name)} cannot be the name of a node", "Write a-z, 0-9 and _")
         if not isinstance(value, dict):
             raise file.wrong(("nodes", name), "expected a table", f"Write [nodes.{name}]")
         nodes[name] = _node(file, name, value)
@@ -196,7 +200,7 @@ def _node(file: _File, name: str, table: Mapping[str, Any]) -> Node:
 def _mode(file: _File, value: Any, at: Path) -> Any:
     if value in (None, "auto", "manual"):
         return value
-    raise file.wrong((*at, "mode"), f"{value!r} is neither auto nor manual", 'Write mode = "manual" for a gate')
+    raise file.wrong((*at, "mode"), f"{quoted(value)} is neither auto nor manual", 'Write mode = "manual" for a gate')
 
 
 def _command(file: _File, value: Any, at: Path) -> tuple[str, ...]:
@@ -269,10 +273,12 @@ def _worktree(file: _File, value: Any, at: Path) -> Worktree | None:
         if key not in Worktree.__struct_fields__:
             raise file.unknown((*at, key), Worktree.__struct_fields__)
     if value.get("then", "keep") not in ("merge", "keep", "drop"):
-        raise file.wrong((*at, "then"), f"{value['then']!r} is none of merge, keep, drop", 'Write then = "merge"')
+        raise file.wrong(
+            (*at, "then"), f"{quoted(value['then'])} is not one of merge, keep, drop", 'Write then = "merge"'
+        )
     found: Worktree = file.convert(value, Worktree, at, 'texts for base and then, such as base = "main"')
     if found.base.startswith("-"):
-        raise file.wrong((*at, "base"), f"{found.base!r} cannot be a branch or commit", 'Write base = "main"')
+        raise file.wrong((*at, "base"), f"{quoted(found.base)} cannot be a branch or commit", 'Write base = "main"')
     return found
 
 
@@ -315,9 +321,11 @@ def _check_folder(file: _File, node: Node, at: Path) -> None:
     if node.on:
         if folder and not folder.startswith(("/", "~/")):
             hint = "Write its whole path on that machine, or remove it: then it is the same repository"
-            raise file.wrong(at, f"{folder!r} is below the folder of the pipeline, which is on this machine", hint)
+            raise file.wrong(
+                at, f"{quoted(folder)} is below the folder of the pipeline, which is on this machine", hint
+            )
     elif folder.startswith("/") or ".." in folder.split("/"):
-        raise file.wrong(at, f"{folder!r} leaves the pipeline's folder", "Write a path below it")
+        raise file.wrong(at, f"{quoted(folder)} leaves the pipeline's folder", "Write a path below it")
 
 
 def _check_on(file: _File, node: Node, at: Path) -> None:
@@ -345,8 +353,8 @@ def _check_needs(file: _File, node: Node, nodes: Mapping[str, Node]) -> None:
             raise file.wrong(at, "a node cannot need itself", "Use loop to repeat it")
         if need not in nodes:
             guess = nearest(need, nodes)
-            hint = f"Did you mean {guess}?" if guess else f"There are: {', '.join(nodes)}"
-            raise file.wrong(at, f"there is no node {need!r}", hint)
+            hint = f"Did you mean {guess}?" if guess else f"Choose one of: {', '.join(nodes)}"
+            raise file.wrong(at, f"there is no node {quoted(need)}", hint)
 
 
 def _ordered(file: _File, nodes: Mapping[str, Node]) -> tuple[Node, ...]:
@@ -414,19 +422,19 @@ def _check_name(
     if first == "inputs":
         if second not in inputs:
             known = ", ".join(inputs) or "none"
-            raise file.wrong(at, f"there is no input {second!r}", f"Add it to [inputs]; there are: {known}")
+            raise file.wrong(at, f"there is no input {quoted(second)}", f"Add it to [inputs]. Known inputs: {known}")
     elif first == "nodes":
         if second not in node.needs:
-            hint = f'Add it: needs = ["{second}"]' if second in nodes else f"There are: {', '.join(nodes)}"
+            hint = f'Add it: needs = ["{second}"]' if second in nodes else f"Choose one of: {', '.join(nodes)}"
             raise file.wrong(at, f"it reads {'.'.join(name[:2])}, which it does not need", hint)
         if len(name) > 2 and name[2] not in _FIELDS:
             guess = nearest(name[2], _FIELDS)
-            hint = f"Did you mean {guess}?" if guess else f"There are: {', '.join(_FIELDS)}"
-            raise file.wrong(at, f"a result has no {name[2]!r}", hint)
+            hint = f"Did you mean {guess}?" if guess else f"Choose one of: {', '.join(_FIELDS)}"
+            raise file.wrong(at, f"a result has no {quoted(name[2])}", hint)
     elif first == "item" and not node.each:
         raise file.wrong(at, "item is there only with each", "Add each, or read an input")
     elif first in ("last", "check") and not node.loop:
         raise file.wrong(at, f"{first} is there only in a loop", "Add loop, or read a node")
     elif first not in ("item", "last", "check", "self", "run"):
         hint = "Write inputs.NAME, nodes.NAME.text, item, last.text or check.stdout"
-        raise file.wrong(at, f"{'.'.join(name)!r} is not known", hint)
+        raise file.wrong(at, f"{quoted('.'.join(name))} is not known", hint)

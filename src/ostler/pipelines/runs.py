@@ -11,7 +11,7 @@ import msgspec
 from msgspec import structs
 
 from ostler import clock
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.pipelines.model import Approval, NodeResult, NodeRow, Pipeline, RunRow
 from ostler.store import Store
 from ostler.store import runs as documents
@@ -95,10 +95,10 @@ class Runs:
         """By id, its unique beginning, or `last`. Raises not_found or bad_request."""
         found = self.list()[:1] if key == "last" else [_run(b) for b in self._store.documents(documents.RUNS_LIKE, key)]
         if not found or not key:
-            raise OstlerError("not_found", f"there is no run {key!r}", "List them: ostler pipeline list")
+            raise OstlerError("not_found", f"there is no run {quoted(key)}", "List them: ostler pipeline list")
         if len(found) > 1:
             raise OstlerError(
-                "bad_request", f"{key!r} could be any of {', '.join(r.id for r in found[:5])}", "Give more"
+                "bad_request", f"{quoted(key)} could be any of {', '.join(r.id for r in found[:5])}", "Give more"
             )
         return found[0]
 
@@ -173,7 +173,7 @@ class Runs:
 
         body = await self._store.change_documents(lambda db: documents.change_run(db, id, changed))
         if body is None:
-            raise OstlerError("not_found", f"there is no run {id!r}")
+            raise OstlerError("not_found", f"there is no run {quoted(id)}")
         return _run(body)
 
     def nodes(self, run: str) -> dict[str, NodeRow]:

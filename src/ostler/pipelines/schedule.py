@@ -5,7 +5,7 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.settings import ScheduleEntry, Settings, scheduled_files
 from ostler.store import Store
 
@@ -74,7 +74,7 @@ def is_cron(line: str) -> bool:
 def check_cron(name: str, entry: ScheduleEntry) -> None:
     """Raises bad_request."""
     if not is_cron(entry.cron):
-        raise OstlerError("bad_request", f"schedules.{name}: {entry.cron!r} is not a valid cron line", CRON_HINT)
+        raise OstlerError("bad_request", f"schedules.{name}: {quoted(entry.cron)} is not a valid cron line", CRON_HINT)
 
 
 def next_time(cron: str, after: float) -> float:

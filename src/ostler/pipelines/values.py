@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from ostler.errors import quoted
 from ostler.model import Envelope
 from ostler.pipelines.expressions import BadExpression, evaluated
 from ostler.pipelines.model import Node, NodeResult
@@ -23,7 +24,7 @@ def items_of(node: Node, values: Mapping[str, Any]) -> list[Any]:
     """The list that a node runs for. Raises BadExpression for what is none."""
     found = evaluated(node.each, values)
     if not isinstance(found, list | tuple):
-        raise BadExpression(f"each = {node.each[:60]!r} is not a list")
+        raise BadExpression(f"each = {quoted(node.each[:60])} is not a list")
     if len(found) > 1000:
         raise BadExpression(f"each has {len(found)} items, and at most 1000 are run")
     return list(found)

@@ -1,4 +1,4 @@
-"""A program in a tmux pane: what it writes is heard by control mode, what is typed goes in by keys and buffers.
+"""A program in a tmux pane: control mode delivers what it writes; what is typed goes in by keys and buffers.
 
 It is driven as a program in a terminal of ours (`pty.py`) is, but it outlives us: its own warden sees to its end.
 """

@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 
-from ostler.errors import ErrorKind, OstlerError
+from ostler.errors import ErrorKind, OstlerError, quoted
 from ostler.model import Wall
 from ostler.process import cgroup, tree
 from ostler.process.child import Process, SpawnFailed, in_thread
@@ -207,14 +207,14 @@ def pack_request(
         raise OstlerError("bad_request", "there is no command to start")
     for name in variables:
         if not name or "=" in name:
-            raise OstlerError("bad_request", f"{name!r} is not a valid name for an environment variable")
+            raise OstlerError("bad_request", f"{quoted(name)} is not a valid name for an environment variable")
     paths = [os.path.abspath(path) for path in (cwd, *remove)]
     try:
         values = [encode(value) for value in (*argv, *paths)]
         pairs = {encode(name): encode(value) for name, value in variables.items()}
         rules = None if wall is None else _rules(wall)
     except ValueError as error:
-        raise OstlerError("bad_request", f"cannot start {argv[0]!r}: {error}") from None
+        raise OstlerError("bad_request", f"cannot start {quoted(argv[0])}: {error}") from None
     folder, *files = values[len(argv) :]
     return values[: len(argv)], folder, pairs, tty, rules, files
 

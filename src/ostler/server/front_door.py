@@ -94,7 +94,9 @@ class FrontDoor:
         if name:
             named = self._finder.named(name)
             if named.state == "draining" and is_new:
-                raise OstlerError("busy", f"machine {name} takes no new sessions", "Choose another: ostler machines")
+                raise OstlerError(
+                    "busy", f"machine {name} is draining and accepts no new sessions", "Choose another: ostler machines"
+                )
             return self._to(named, path, rest), receive
         if is_new:
             return await self._placed(scope, receive)
@@ -182,7 +184,7 @@ class FrontDoor:
             raise unreachable(machine, str(error) or "no answer") from error
         if answer.status == 401:  # it does not know us; whoever asked is logged in here
             await answer.__aexit__()
-            raise unreachable(machine, "it did not accept this one")
+            raise unreachable(machine, "it rejected this machine's token")
         return answer
 
     async def get(self, machine: SeenMachine, person: Person, target: str) -> tuple[int, bytes]:
@@ -224,7 +226,7 @@ class FrontDoor:
         async with await self.ask(machine, person, "PUT", target, headers, _once(data)) as answer:
             said = await answer.body()
             if answer.status != 201:
-                raise unreachable(machine, f"it did not take the upload ({answer.status})")
+                raise unreachable(machine, f"it rejected the upload ({answer.status})")
             return msgspec.json.decode(said)["upload"]
 
     # -- WebSockets
@@ -259,14 +261,16 @@ class MachineAway(OstlerError):
 
 
 def unreachable(machine: SeenMachine, why: str) -> MachineAway:
-    hint = "Try again when it is back (ostler machines), or begin anew elsewhere: ostler run --on any"
+    hint = "Try again when it is back (ostler machines), or start over elsewhere: ostler run --on any"
     return MachineAway("crashed", machine, f"machine {machine.name} cannot be reached: {why}", hint)
 
 
 def check_answers(machine: SeenMachine) -> None:
     """Raises MachineAway for a machine that is unreachable or gone."""
     if machine.state == "gone":
-        hint = "It goes on when that is back (ostler up --join, there); begin anew elsewhere: ostler run --on any"
+        hint = (
+            "It resumes when that machine is back (ostler up --join, there). Start over elsewhere: ostler run --on any"
+        )
         raise MachineAway("not_found", machine, f"it is on machine {machine.name}, which is gone", hint)
     if not machine.answers:
         raise unreachable(machine, "it has not been heard from for some time")

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from uvicorn.protocols.utils import ClientDisconnected
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.server.auth import RIGHT_OF, Authenticator, Person, SignedLogin, cookies_of, may, require, token_of
 from ostler.server.compression import compressing
 from ostler.server.open_connections import OpenConnection, OpenConnections
@@ -66,7 +66,7 @@ def origin_of(url: str) -> str:
     except ValueError:
         host, port, parts = "", None, urlsplit("")
     if parts.scheme not in ("http", "https") or not host or parts.username or parts.path not in ("", "/"):
-        raise OstlerError("bad_request", f"{url!r} is not a valid origin", "Write it as https://host:port")
+        raise OstlerError("bad_request", f"{quoted(url)} is not a valid origin", "Write it as https://host:port")
     host = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{host}" + (f":{port}" if port not in (None, _DEFAULT_PORTS[parts.scheme]) else "")
 

@@ -58,7 +58,7 @@ class SharedIndex:
 
 
 class Live:
-    """The one who looks. It begins with the first viewer and ends with the last."""
+    """Polls the store while anybody is watching: from the first viewer until the last one leaves."""
 
     def __init__(self, ostler: Ostler) -> None:
         self.watch: StoreWatch = ostler.store.watch()

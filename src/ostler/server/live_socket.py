@@ -120,7 +120,7 @@ class Following:
                 await self._allowance.pause()
                 self._handle(_read(message.get("text") or message.get("bytes") or b""), group)
         except (msgspec.DecodeError, UnicodeError):
-            return SocketClose(GARBAGE, "the message was not understood")
+            return SocketClose(GARBAGE, "the message was not valid")
         except Gone:
             pass  # the page has left
         return None

@@ -4,7 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.machines.membership import Membership, SeenMachine
 from ostler.machines.model import SessionEntry
 from ostler.machines.on_words import no_machine_called
@@ -88,7 +88,7 @@ class MachineFinder:
     def _ambiguous(self, key: str, found: list[SessionEntry]) -> OstlerError:
         names = {entry.machine: (self._membership.machine(entry.machine), entry.id) for entry in found}
         choices = ", ".join(sorted(f"{id}@{seen.name}" for seen, id in names.values() if seen is not None))
-        return OstlerError("bad_request", f"{key!r} could be any of {choices}", "Name the machine too")
+        return OstlerError("bad_request", f"{quoted(key)} could be any of {choices}", "Name the machine too")
 
     async def _around(self, kind: AddressKind, key: str, person: Person) -> SeenMachine | None:
         """The machine that says that it has it: one that the index does not know of yet, or a terminal."""

@@ -50,7 +50,9 @@ async def pass_socket_on(url: str, token: str, name: str, ca: str, receive: Rece
 
 async def _refuse(status: int, body: bytes, name: str, send: Send) -> None:
     if status == 401:  # it does not know us; whoever asked is logged in
-        raise OstlerError("crashed", f"machine {name} did not accept this one", "Try again; else restart it")
+        raise OstlerError(
+            "crashed", f"machine {name} rejected this machine's token", "Try again, or restart its server"
+        )
     headers = [(b"content-type", b"application/problem+json"), (b"content-length", b"%d" % len(body))]
     await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
     await send({"type": "websocket.http.response.body", "body": body, "more_body": False})

@@ -30,7 +30,7 @@ _UNIONS = {
 }
 
 _PROBLEMS = {
-    400: "The request is not understood, or cannot be right",
+    400: "The request is not valid",
     401: "You are not logged in",
     403: "This person, or this access, may not do it",
     404: "There is no such thing",

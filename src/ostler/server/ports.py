@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.process import tree
 
 LOOPBACK = "127.0.0.1"
@@ -42,7 +42,7 @@ def checked_host(host: str, exposed: bool) -> str:
     try:
         address = ipaddress.ip_address(LOOPBACK if host == "localhost" else host)
     except ValueError:
-        raise OstlerError("bad_request", f"{host!r} is not an IP address", "Write one like 127.0.0.1") from None
+        raise OstlerError("bad_request", f"{quoted(host)} is not an IP address", "Write one like 127.0.0.1") from None
     if not address.is_loopback and not exposed:
         raise OstlerError(
             "bad_request",

@@ -45,7 +45,7 @@ async def list_asks_of_session(
     return AskRowList(items=ostler.store.asks_of_session(ostler.find(session).id, since, limit))
 
 
-@asks("GET /api/turns/{turn}/asks", "What it asks and nobody has answered, the oldest first")
+@asks("GET /api/turns/{turn}/asks", "Its unanswered questions, the oldest first")
 async def list_asks(ostler: Ostler, turn: str) -> AskList:
     return AskList(items=ostler.open_asks(ostler.find_turn(turn).id))
 

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 import ostler as package
 from ostler import clock
 from ostler.access import Rights
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.server.auth import LINK_SECONDS, LOGIN_SECONDS, Authenticator, TokenClaims
 from ostler.server.gateway import OwnAddresses, Person
 from ostler.server.metrics import Metrics
@@ -183,7 +183,7 @@ async def upload(request: Request, name: str, uploads: Uploads) -> Upload:
 
 def _folders(at: str) -> Folders:
     if not os.path.isabs(at) or "\0" in at:
-        raise OstlerError("bad_request", f"{at!r} is not an absolute path")
+        raise OstlerError("bad_request", f"{quoted(at)} is not an absolute path")
     path = os.path.realpath(at)
     try:
         with os.scandir(path) as entries:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field, structs
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.machines.membership import Membership
 from ostler.machines.run_index import IndexedRun
 from ostler.pipelines.model import Approval, Mode, Pipeline, RunRow
@@ -207,13 +207,13 @@ async def cancel_run(watcher: Live, run_processes: RunProcesses, person: Person,
     return _view(watcher, await run_processes.runs.cancel(run_processes.runs.find(run)))
 
 
-@pipelines("POST /api/runs/{run}/resume", "Goes on with an interrupted run", status=202, problems=(409, 429))
+@pipelines("POST /api/runs/{run}/resume", "Resumes an interrupted run", status=202, problems=(409, 429))
 async def resume_run(ostler: Ostler, watcher: Live, run_processes: RunProcesses, run: str) -> RunView:
     """What is finished is not done again."""
     runs = run_processes.runs
     row = runs.find(run)
     if row.state != "running":
-        raise OstlerError("bad_request", f"{row.id} is {row.state}: there is nothing to go on with", "Fork it instead")
+        raise OstlerError("bad_request", f"{row.id} is {row.state}: there is nothing to resume", "Fork it instead")
     if runs.owned(row):
         raise OstlerError("busy", f"{row.id} is running")
     await run_processes.start(await runs.claim(row, ostler.desk.id))
@@ -278,14 +278,16 @@ def _load(data: PipelineSource, folder: str) -> Pipeline:
         case PipelineSource(example=str(name), file=None, text=None):
             shipped = examples()
             if name not in shipped:
-                hint = f"There are: {', '.join(sorted(shipped))}"
-                raise OstlerError("not_found", f"ostler ships no pipeline {name!r}", hint)
+                hint = f"Choose one of: {', '.join(sorted(shipped))}"
+                raise OstlerError("not_found", f"ostler ships no pipeline {quoted(name)}", hint)
             return parse_pipeline(f"{name}.toml", shipped[name])
         case PipelineSource(example=None, file=str(file), text=None):
             return parse_pipeline(file, _read(folder, file))
         case PipelineSource(example=None, file=None, text=str(text)):
             return parse_pipeline("pipeline.toml", text)
-    raise OstlerError("bad_request", "say which pipeline is meant", "Give example, or file, or text")
+    raise OstlerError(
+        "bad_request", "it is not clear which pipeline is meant", "Give exactly one of example, file, text"
+    )
 
 
 def _read(folder: str, file: str) -> str:

@@ -1,6 +1,6 @@
 """The pool over HTTP: who runs, who waits and why, and accounts whose quota is used up."""
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.server.routing import Routes
 from ostler.work import Ostler
 from ostler.work.pool.view import QueueView, queue_view
@@ -17,7 +17,7 @@ async def get_queue(ostler: Ostler) -> QueueView:
 @queue("POST /api/queue/{account}/resume", "Its quota is back: its turns may start again", status=200)
 async def resume_account(ostler: Ostler, account: str) -> QueueView:
     if not await ostler.store.unpark(account):
-        raise OstlerError("not_found", f"the quota of {account[:100]!r} is not used up")
+        raise OstlerError("not_found", f"account {quoted(account[:100])} is not parked")
     return _view(ostler)
 
 

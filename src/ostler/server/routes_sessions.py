@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from ostler.access import Access
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import SessionState, SystemMode, TransportName, TurnOptions
 from ostler.server.auth import Person
 from ostler.server.live import Live
@@ -109,7 +109,7 @@ async def list_sessions(
 @sessions("POST /api/sessions", "A new session; its first turn comes later", problems=(404, 409, 422))
 async def create_session(ostler: Ostler, watcher: Live, data: NewSession) -> SessionView:
     if any(getattr(data, name) is not None for name in PLACEMENT):  # a front door has taken them out
-        hint = "Leave out machine, labels and repo, or start it so: ostler up --join URL"
+        hint = "Leave out machine, labels and repo, or start it with: ostler up --join URL"
         raise OstlerError("unsupported", "this server has not joined other machines", hint)
     if data.folder is None:
         raise OstlerError("bad_request", "a new session needs a folder", "Give `folder`, or `repo` at a front door")
@@ -145,7 +145,7 @@ async def remove_session(ostler: Ostler, session: str) -> None:
     problems=(409,),
 )
 async def close_session(ostler: Ostler, watcher: Live, session: str) -> SessionView:
-    """A closed session takes no more turns. One that is closed already stays as it is."""
+    """A closed session accepts no more turns. One that is closed already stays as it is."""
     return session_view(watcher.watch, await ostler.close_session(session))
 
 
@@ -209,5 +209,5 @@ def absolute(folder: str, home: str) -> str:
     """A relative path would mean the place where the server happens to run."""
     path = os.path.join(home, folder[2:]) if folder.startswith("~/") else home if folder == "~" else folder
     if not os.path.isabs(path):
-        raise OstlerError("bad_request", f"{folder!r} is not an absolute path", "Begin it with / or ~/")
+        raise OstlerError("bad_request", f"{quoted(folder)} is not an absolute path", "Begin it with / or ~/")
     return path

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import Attachment, Envelope, Limits, SignalName, TransportName, TurnOptions, TurnRow
 from ostler.server.live import Live
 from ostler.server.replies import FileReply, Reply
@@ -242,7 +242,7 @@ def _open(ostler: Ostler, row: TurnRow, name: str) -> int:
     path = _envelope(row).artifacts.get(name)
     if path is None:
         known = ", ".join(sorted(_envelope(row).artifacts)) or "none"
-        raise OstlerError("not_found", f"turn {row.id} has no artifact {name[:100]!r}", f"It has: {known}")
+        raise OstlerError("not_found", f"turn {row.id} has no artifact {quoted(name[:100])}", f"It has: {known}")
     folder = session_folder(ostler.store.folder, row.session)
     return open_beneath(folder, os.path.relpath(path, folder))
 

@@ -58,7 +58,7 @@ class RunProcesses:
     ) -> RunView:
         """A new run that waits for a machine. Raises unsupported where there are no others."""
         if self.queue is None:
-            hint = "Start it so: ostler up --join URL"
+            hint = "Start it with: ostler up --join URL"
             raise OstlerError("unsupported", "this machine has not joined others", hint)
         row = self.runs.new(pipeline, folder, inputs)
         return self.queue.waiting_view(await self.queue.enqueue(row, machine, labels))

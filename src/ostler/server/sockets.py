@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 from msgspec import ValidationError, convert
 
 from ostler import clock
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import Problem
 from ostler.server.auth import Person
 from ostler.server.routing import Routes, WebSocket
@@ -108,7 +108,7 @@ def _offset(given: str | None) -> int | None:
         return None
     if not re.fullmatch("[0-9]{1,18}", given):
         raise OstlerError(
-            "bad_request", f"{given[:40]!r} is not a valid offset", "Give the offset of the last frame, or none"
+            "bad_request", f"{quoted(given[:40])} is not a valid offset", "Give the offset of the last frame, or none"
         )
     return int(given)
 
@@ -119,7 +119,7 @@ def _format(given: str) -> Format:
         return format
     except ValidationError:
         hint = "Give bytes or rows"
-        raise OstlerError("bad_request", f"{given[:40]!r} is not a format of a terminal's output", hint) from None
+        raise OstlerError("bad_request", f"{quoted(given[:40])} is not a format of a terminal's output", hint) from None
 
 
 # -- one connection -------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ class TerminalSocket:
         await self._refuse(error)
         if self._nonsense < NONSENSE:
             return None
-        return SocketClose(BINARY if isinstance(frame, bytes) else GARBAGE, f"{NONSENSE} frames were not understood")
+        return SocketClose(BINARY if isinstance(frame, bytes) else GARBAGE, f"{NONSENSE} frames were not valid")
 
     async def _refuse(self, error: OstlerError) -> None:
         """Awaited by the one who hears: who sends nonsense and does not read is no longer heard."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ostler import clock
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.store.files import open_private_append, private_folder, typed
 
 DAY = 86400.0
@@ -56,7 +56,9 @@ class Uploads:
             is_kept = re.fullmatch("[0-9a-f]{24}", id) and folder.stat().st_mtime > clock.now() - DAY
             if is_kept and (file := next(folder.iterdir(), None)):
                 return file
-        raise OstlerError("not_found", f"there is no upload {id[:40]!r}", "Uploads are kept for a day: send it again")
+        raise OstlerError(
+            "not_found", f"there is no upload {quoted(id[:40])}", "Uploads are kept for a day: send it again"
+        )
 
     def sweep(self) -> int:
         """Removes what is too old; how many bytes may still come."""

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import Limits, PlainAgent
 from ostler.settings.keys import NOT_IN_FILES, positive, seconds
 
@@ -61,7 +61,7 @@ def checked_limit(value: Any, where: Where, path: Path) -> float | None:
         pass  # said below, with what it could be
     known = "dollars, more than 0," if path[-1] == "cost_usd" else 'a number, "5m"'
     none = "" if needed else ' or "none"'
-    raise wrong(where, path, f"{value!r} is not a valid limit: expected {known}{none}")
+    raise wrong(where, path, f"{quoted(value)} is not a valid limit: expected {known}{none}")
 
 
 def _checked_tables(value: Any, kind: type[Struct], where: Where, path: Path) -> list[dict[str, Any]]:
@@ -119,7 +119,7 @@ def _leaf(value: Any, kind: Any, where: Where, path: Path) -> Any:
 def _mismatch(value: Any, kind: Any, error: msgspec.ValidationError) -> str:
     literal = next((part for part in (kind, *get_args(kind)) if get_origin(part) is Literal), None)
     if literal is not None and isinstance(value, str):
-        return f"{value!r} is none of {', '.join(get_args(literal))}"
+        return f"{quoted(value)} is not one of {', '.join(get_args(literal))}"
     return re.sub(r"^Expected", "expected", str(error).split(" - at ")[0]).replace("`", "")
 
 
@@ -129,15 +129,15 @@ def _unsound(value: Any, path: Path) -> str:
     if any("\0" in item for item in strings):
         return "it contains a NUL character"
     if "env" in path[:-1] and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", path[-1]):
-        return f"{path[-1]!r} cannot be the name of a variable"
+        return f"{quoted(path[-1])} cannot be the name of a variable"
     if _is_command(path) and not (value and value[0]):
         return "a command needs a program"
     if path[0] == "port" and not 0 <= value <= 65535:
         return "a port is a number from 1 to 65535, or 0 for any"
     if path[0] in ("acp", "agents") and not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", path[1]):
-        return f"{path[1]!r} cannot be the name of an agent: write a-z, 0-9 and -"
+        return f"{quoted(path[1])} cannot be the name of an agent: write a-z, 0-9 and -"
     if path[0] == "mcp" and not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", path[1]):
-        return f"{path[1]!r} cannot be the name of an MCP server: write A-Z, a-z, 0-9, _ and -"
+        return f"{quoted(path[1])} cannot be the name of an MCP server: write A-Z, a-z, 0-9, _ and -"
     if path[0] in ("forward", "notify") and path[-1] == "url" and (problem := _unsound_url(value)):
         return problem
     if path[0] == "state" and not value:

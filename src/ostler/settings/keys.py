@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from ostler.access import Access
+from ostler.errors import quoted
 from ostler.model import HookMode, Limits, PlainAgent, PoolLimits, TurnDefaults
 
 
@@ -174,7 +175,7 @@ def seconds(value: str | float) -> float:
     if re.fullmatch(r"\d+(\.\d+)?", value, re.ASCII):
         return positive(float(value))
     if not re.fullmatch(r"(\d+(\.\d+)?[smhd])+", value, re.ASCII):
-        raise ValueError(f"{value!r} is not a valid duration: write 90, 90s, 5m or 1h30m")
+        raise ValueError(f"{quoted(value)} is not a valid duration: write 90, 90s, 5m or 1h30m")
     units = {"s": 1, "m": 60, "h": 3600, "d": 86400}
     return positive(sum(float(n) * units[u] for n, u in re.findall(r"(\d+(?:\.\d+)?)([smhd])", value)))
 

@@ -6,6 +6,7 @@ from typing import Any, get_origin
 
 import msgspec
 
+from ostler.errors import quoted
 from ostler.model import PlainAgent
 from ostler.settings.check import DURATIONS, Path, Where, checked, checked_limit, nearest, unknown, wrong
 from ostler.settings.files import Layer, file_layer, find_project_file, home_of, project_root, user_layer
@@ -168,7 +169,9 @@ def _from_variable(name: str, text: str, path: Path) -> Any:
     try:
         return checked(msgspec.convert(text, kind, strict=False), kind, where, path)
     except msgspec.ValidationError as error:
-        raise wrong(where, path, f"{text!r} is {'not true or false' if kind is bool else 'not a number'}") from error
+        raise wrong(
+            where, path, f"{quoted(text)} is {'not true or false' if kind is bool else 'not a number'}"
+        ) from error
 
 
 def _checked_flags(flags: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from ostler.errors import OstlerError, kind_of_os_error
+from ostler.errors import OstlerError, kind_of_os_error, quoted
 from ostler.store.files import typed
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -31,7 +31,7 @@ def open_beneath(root: str | Path, path: str, flags: int = os.O_RDONLY, mode: in
     descriptors or no room left. The caller closes the descriptor.
     """
     if "\0" in path or not path:
-        raise OstlerError("bad_request", f"{path!r} is not a path")
+        raise OstlerError("bad_request", f"{quoted(path)} is not a path")
     with typed(Path(root)):
         base = os.open(root, _FOLDER)
     try:

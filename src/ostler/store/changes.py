@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import (
     EVENT_ENCODER,
     TRANSPORT_MEANS,
@@ -66,7 +66,7 @@ def add_session(db: sqlite3.Connection, session: Session, unique: bool) -> None:
 def _refuse_taken(db: sqlite3.Connection, name: str | None, but: str = "") -> None:
     if name and db.execute("SELECT 1 FROM sessions WHERE name = ? AND id <> ?", (name, but)).fetchone():
         hint = f"Continue it with --session {name}, or choose another name"
-        raise OstlerError("exists", f"there is already a session named {name!r}", hint)
+        raise OstlerError("exists", f"there is already a session named {quoted(name)}", hint)
 
 
 def change_session(db: sqlite3.Connection, id: str, fields: Mapping[str, Any], spent: float | None = None) -> Session:
@@ -131,10 +131,9 @@ def busy(session: Session) -> OstlerError:
 def _changed(session: Session, fields: Mapping[str, Any]) -> Session:
     if "id" in fields or fields.get("state", "idle") not in ("idle", "closed"):
         raise OstlerError("bad_request", "a session's id cannot change, and its state follows from its turns")
-    try:
-        return msgspec.structs.replace(session, **fields)
-    except TypeError as error:
-        raise OstlerError("bad_request", f"a session has no such field: {error}") from error
+    if unknown := next((name for name in fields if name not in Session.__struct_fields__), None):
+        raise OstlerError("bad_request", f"a session has no field {unknown}")
+    return msgspec.structs.replace(session, **fields)
 
 
 def _save(db: sqlite3.Connection, s: Session) -> Session:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 
 _CREATE = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_WRONLY
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -76,7 +76,7 @@ def session_folder(store_folder: str | Path, session: str) -> Path:
 def plain(name: str) -> str:
     """The name, if it is one single component of a path; else `bad_request`."""
     if not name or name in (".", "..") or "/" in name or "\0" in name:
-        raise OstlerError("bad_request", f"{name!r} is not a plain name")
+        raise OstlerError("bad_request", f"{quoted(name)} is not a plain name")
     return name
 
 
@@ -216,7 +216,7 @@ def _hint(number: int | None) -> str:
         case errno.EACCES | errno.EPERM | errno.EROFS:
             return "Change its permissions, or set OSTLER_HOME to a folder that you can write"
         case errno.ELOOP | errno.ENOTDIR | errno.EEXIST:
-            return "It is a symlink or no folder: remove it or choose another state folder"
+            return "It is a symlink or not a folder: remove it or choose another state folder"
         case errno.EMFILE | errno.ENFILE:
             return "Too many files are open: raise the limit (ulimit -n)"
         case _:

@@ -37,7 +37,9 @@ def turn_of(kept: Kept, once: Once) -> str:
     """The turn that the key began; `exists` if it was for something else."""
     if kept.digest != once.digest:
         hint = "Use a new key for each new request"
-        raise OstlerError("exists", f"this Idempotency-Key began turn {kept.turn} with another request", hint)
+        raise OstlerError(
+            "exists", f"this Idempotency-Key was already used for a different request (turn {kept.turn})", hint
+        )
     return kept.turn
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import TerminalRow
 from ostler.store import changes
 from ostler.store.changes import need_session, refuse_closed
@@ -22,7 +22,7 @@ def add_terminal(db: sqlite3.Connection, row: TerminalRow, limit: int | None) ->
     live = [] if turns else [read_terminal(body) for (body,) in db.execute(f"{_LIVE} AND session = ?", (row.session,))]
     if row.source != "turn" and any(other.name == row.name for other in live):
         hint = "Choose another name, or use that one"
-        raise OstlerError("exists", f"session {row.session} already has a live terminal {row.name!r}", hint)
+        raise OstlerError("exists", f"session {row.session} already has a live terminal {quoted(row.name)}", hint)
     if limit is not None and sum(other.source == "pty" for other in live) >= limit:
         raise OstlerError(
             "too_many",

@@ -29,9 +29,8 @@ _BATCH = 1000  # writes in one transaction: others of this store want their turn
 
 
 class Commit(asyncio.Future[T]):
-    """The result of a write that was handed over. Who waits for it and is cancelled hears of that once it is settled:
-
-    until then nobody could tell whether it was committed.
+    """The result of a write that was handed over. Cancelling the wait takes effect only when the write has committed
+    or failed: until then its outcome is not known.
     """
 
     def cancel(self, msg: Any = None) -> bool:

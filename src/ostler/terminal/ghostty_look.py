@@ -69,7 +69,7 @@ def colour(cell: int) -> str:
 
 
 class TerminalLook:
-    """Eyes on one terminal. The structs it asks with are made once: making them costs more than the asking."""
+    """Reads the state of one terminal. The structs it asks with are made once: making them costs most."""
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle

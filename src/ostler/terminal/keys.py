@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 
 Mod = Literal["shift", "alt", "ctrl", "super", "hyper", "meta", "caps", "num"]
 
@@ -77,7 +77,9 @@ def paste(text: str, bracketed: bool) -> bytes:
 def control(name: str) -> bytes:
     """`interrupt`, `eof` or `suspend` as the terminal's line discipline knows them."""
     if name not in _CONTROLS:
-        raise OstlerError("bad_request", f"there is no control {name!r}", f"One of {', '.join(_CONTROLS)}")
+        raise OstlerError(
+            "bad_request", f"there is no control {quoted(name)}", f"Choose one of: {', '.join(_CONTROLS)}"
+        )
     return _CONTROLS[name]
 
 
@@ -136,7 +138,7 @@ def _place(name: str) -> str:
     """`ArrowUp` → ARROW_UP, `KeyA` → A."""
     place = _ALIASES.get(name) or re.sub(r"(?<=[a-z])(?=[A-Z0-9])", "_", name).upper().removeprefix("KEY_")
     if not name.isascii() or place not in _library().places:
-        raise OstlerError("bad_request", f"{name!r} is not a key", "Use a name of KeyboardEvent.key or .code")
+        raise OstlerError("bad_request", f"{quoted(name)} is not a key", "Use a name of KeyboardEvent.key or .code")
     return place
 
 

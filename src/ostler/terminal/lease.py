@@ -87,9 +87,10 @@ class Lease:
         """The lease of an idle person, for the automation that yielded."""
         if self.waiting == author and self._is_due():
             return self._hand_back("idle")
-        holder = self.holder.name if self.holder else "nobody"
-        hint = "Take it first" if author.kind == "person" or not self.holder else "Wait until it is released"
-        raise OstlerError("denied", f"{author.name} may not type: {holder} holds the keyboard", hint)
+        if not self.holder:
+            raise OstlerError("denied", f"{author.name} must take the keyboard before typing")
+        hint = "Take it first" if author.kind == "person" else "Wait until it is released"
+        raise OstlerError("denied", f"{author.name} may not type: {self.holder.name} has the keyboard", hint)
 
     def _hand_back(self, reason: Literal["released", "idle"]) -> LeaseChange:
         successor, self.waiting = self.waiting, None

@@ -245,7 +245,7 @@ class LiveTerminal:
     def _resized(self, author: Author, size: Size) -> None:
         holder = self.lease.holder
         if holder and holder != author:
-            raise OstlerError("denied", f"{holder.name} holds the keyboard and chooses the size", "Take it first")
+            raise OstlerError("denied", f"{holder.name} has the keyboard and chooses the size", "Take it first")
         if size != (self.row.cols, self.row.rows):
             self.row = replace(self.row, cols=size.cols, rows=size.rows)
             self._sizes()

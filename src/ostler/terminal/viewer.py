@@ -151,7 +151,7 @@ class Viewer:
 
     def _refuse(self, error: OstlerError, number: int) -> None:
         if not self._error_budget.take(self._loop.time()) or len(self._messages) >= UNREAD:
-            self._end_with("too many frames that could not be obeyed")
+            self._end_with("too many invalid frames")
             return
         problem = Problem.of(error)
         self._messages.append(encode_message(RefusedMessage(problem=problem, re=number)))

@@ -253,11 +253,11 @@ def read_viewer_message(frame: Frame) -> AnyViewerMessage:
     """A viewer's frame. `bad_request` for what is no message."""
     if isinstance(frame, bytes) or len(frame) > FRAME_LIMIT:
         what = "bytes" if isinstance(frame, bytes) else f"more than {FRAME_LIMIT:,} characters"
-        raise OstlerError("bad_request", f"a frame of {what} is not understood", "Send one JSON message as text")
+        raise OstlerError("bad_request", f"a frame of {what} is not valid", "Send one JSON message as text")
     try:
         return _SAID.decode(frame)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise OstlerError("bad_request", f"this frame is not understood: {error}") from error
+        raise OstlerError("bad_request", f"this frame is not valid: {error}") from error
 
 
 def read_terminal_message(frame: Frame) -> AnyTerminalMessage | tuple[int, bytes]:

@@ -121,7 +121,7 @@ class ScriptedAcpAgent:
         self.send({"method": "session/update", "params": {"sessionId": session, "update": told}})
 
     def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Asks the client; raises Refused for an error."""
+        """Asks the client; raises AcpRefusal for an error."""
         self._requests += 1
         id = f"script-{self._requests}"
         self.send({"id": id, "method": method, "params": params})

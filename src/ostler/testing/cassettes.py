@@ -23,7 +23,7 @@ from typing import IO, Any, Literal
 
 from ostler.testing.scenario import CASSETTE, is_cassette
 
-TYPE_CHECKING = False  # words and errors bring msgspec, which a replay can do without
+TYPE_CHECKING = False  # the model brings msgspec, errors bring logging: a replay can do without
 if TYPE_CHECKING:
     from ostler.model import Exit
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from ostler.agents import AGENTS, Agent, agent_for
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.settings import Profile, Settings
 from ostler.work.plug_ins import plug_ins
 
@@ -58,7 +58,7 @@ def agents_of(settings: Settings) -> KnownAgents:
     for table, names in (("acp", settings.acp), ("agents", settings.agents)):
         for name in names:
             if name in taken:
-                message = f"{table}.{name}: there is already an agent named {name!r}"
+                message = f"{table}.{name}: there is already an agent named {quoted(name)}"
                 raise OstlerError("exists", message, "Choose another name")
         taken |= {*names}
     _last = KnownAgents(settings)
@@ -87,7 +87,7 @@ def name_and_model(settings: Settings, name: str) -> tuple[str, str | None]:
 
 def _agent_of_profile(settings: Settings, name: str, profile: Profile) -> tuple[Agent, str | None]:
     """Raises what is wrong with it, and says which file has it."""
-    called = f"the profile {name!r}" + (f" in {file}" if (file := settings.profile_files.get(name)) else "")
+    called = f"the profile {quoted(name)}" + (f" in {file}" if (file := settings.profile_files.get(name)) else "")
     if not (profile.agent or profile.model):
         raise OstlerError("bad_request", f"{called} names neither an agent nor a model", "Give it one of them")
     try:
@@ -101,10 +101,10 @@ def the_agent(settings: Settings, name: str) -> Agent:
     agents = agents_of(settings)
     if name not in agents:
         hint = ". ".join((f"Agents: {', '.join(agents)}", *plug_in_problems()))
-        raise OstlerError("not_found", f"the agent {name!r} no longer exists", hint)
+        raise OstlerError("not_found", f"the agent {quoted(name)} no longer exists", hint)
     return agents[name]
 
 
 def plug_in_problems() -> list[str]:
     """A sentence for each plug-in that cannot be used, or is slow."""
-    return [f"The plug-in {name!r}: {problem}" for name, problem in plug_ins().problems.items()]
+    return [f"The plug-in {quoted(name)}: {problem}" for name, problem in plug_ins().problems.items()]

@@ -201,7 +201,7 @@ class Ostler(OstlerParts):
         return await expiry.prune(self.store, older_than, where, dry_run)
 
     async def close_session(self, key: str) -> Session:
-        """Cancels the session's turns and ends its processes and terminals. Its record stays; it takes no more turns.
+        """Cancels the session's turns and ends its processes and terminals. Its record stays; it accepts no more turns.
 
         `busy` if a turn does not end. Nothing happens to a session that is closed already.
         """

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from ostler import clock
 from ostler.agents import AGENTS, Agent
+from ostler.errors import quoted
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -124,6 +125,6 @@ class _Load:
         if not isinstance(self._found, Agent):
             return None, f"{self.point.value} is not an ostler.agents.Agent"
         if self._found.name in taken:
-            return None, f"there is an agent named {self._found.name!r} already"
+            return None, f"there is an agent named {quoted(self._found.name)} already"
         slow = f"{self.point.value} took {self._seconds:.1f} s to load" if self._seconds > SLOW else ""
         return self._found, slow

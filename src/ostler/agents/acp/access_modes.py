@@ -3,7 +3,7 @@
 from ostler.agents.acp.protocol import Acp, unasking
 from ostler.agents.acp.session_options import AcpSessionOptions, fits
 from ostler.agents.dialog import LEFT_ACCESS_HINT, too_wide
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import Problem, Turn
 
 
@@ -33,10 +33,10 @@ class AccessModes:
         if not self.own:
             return self._unasked()
         access, now = self._access, self._options
-        left = "" if self.allows(now.mode) else f"the mode that keeps access {access} for {now.mode!r}"
+        left = "" if self.allows(now.mode) else f"the mode that keeps access {access} for {quoted(now.mode)}"
         for id, value in self._acp.options.items():
             if access != "full" and now.value(id) not in ("", value):
-                left = f"access {access}: {id} is {now.value(id)!r}"
+                left = f"access {access}: {id} is {quoted(now.value(id))}"
         return Problem(kind="denied", message=f"{self._agent} left {left}", hint=LEFT_ACCESS_HINT) if left else None
 
     def _unasked(self) -> Problem | None:
@@ -45,7 +45,7 @@ class AccessModes:
         names = [each.name for each in self._options.modes(lambda id: fits(id, mode))]
         if access == "full" or not any(map(unasking, (mode, *names))):
             return None
-        acts = f"{self._agent} is in its mode {mode!r}, in which it does not ask: access {access} would not hold"
+        acts = f"{self._agent} is in its mode {quoted(mode)}, in which it does not ask: access {access} would not hold"
         hint = "Give it another mode by its command line or its own settings, or use --access full"
         return Problem(kind="denied", message=acts, hint=hint)
 

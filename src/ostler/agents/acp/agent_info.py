@@ -6,6 +6,7 @@ from ostler.agents.acp.protocol import PROTOCOL, Acp
 from ostler.agents.acp.reader import judged
 from ostler.agents.failures import spoken
 from ostler.agents.values import Record, table, tables, text
+from ostler.errors import quoted
 from ostler.model import Exit, Problem, Turn
 
 CHECK = "Check its command line, and its version"
@@ -38,7 +39,9 @@ class AgentInfo:
             wrong = f"{agent} speaks {found} of ACP, ostler speaks version {PROTOCOL}"
             return Problem(kind="unsupported", message=wrong, hint=f"Update {agent} or ostler")
         if names and (name := text(table(result.get("agentInfo")).get("name"))) not in names:
-            other = f"{agent} calls itself {name!r}, not {names[0]!r}: what keeps it to its access is not known"
+            other = (
+                f"{agent} calls itself {quoted(name)}, not {quoted(names[0])}: what keeps it to its access is not known"
+            )
             return Problem(kind="denied", message=other, hint=f"Update it, or fix acp.{agent} in your settings")
         self.abilities = table(result.get("agentCapabilities"))
         self.logins = "; ".join(filter(None, map(_login, tables(result.get("authMethods")))))
@@ -73,7 +76,7 @@ class AgentInfo:
         if not self._printed or self.logins or self.abilities:
             return None
         ended = f" and ended with {spoken(exit)}" if exit else ""
-        return self.no_agent(f"it printed {self._printed[0]!r}{ended}")
+        return self.no_agent(f"it printed {quoted(self._printed[0])}{ended}")
 
     def no_agent(self, why: str) -> Problem:
         return Problem(kind="unsupported", message=f"{self._agent} is not an ACP agent: {why}", hint=CHECK)

@@ -20,7 +20,7 @@ from ostler.agents.acp.session_options import AcpSessionOptions
 from ostler.agents.acp.shown_terminals import shown_terminals
 from ostler.agents.dialog import AnswerKind, Ask, Call, Dialog, Fail, Over, Step, Tell, Withdrawn, Write
 from ostler.agents.values import Record, table, text
-from ostler.errors import INTERNAL_ERROR, OstlerError
+from ostler.errors import INTERNAL_ERROR, OstlerError, quoted
 from ostler.model import Answered, Exit, Host, Notice, Offered, Problem, Turn
 
 INTERNAL = -32603
@@ -80,7 +80,7 @@ class AcpDialog(Dialog):
     def answer(self, ask: str, kind: AnswerKind, message: str = "") -> list[Step]:
         request = self._asks.pop(ask, None)
         if request is None:
-            raise OstlerError("not_found", f"the ask {ask!r} is not open")
+            raise OstlerError("not_found", f"the ask {quoted(ask)} is not open")
         if kind == "allow_always":
             # An agent's own "always" may be written into the user's settings: ours lasts as long as the dialog.
             self._always.add(key_of(self._call_of(request), self._acp))

@@ -5,7 +5,7 @@ from typing import Any
 
 from ostler.agents.offers import chosen, listed, offers
 from ostler.agents.values import Record, table, tables, text
-from ostler.errors import ErrorKind, OstlerError
+from ostler.errors import ErrorKind, OstlerError, quoted
 from ostler.model import Offer
 
 SetRequest = tuple[str, dict[str, Any]]  # the method that sets something, and its parameters but for the session
@@ -102,7 +102,7 @@ class AcpSessionOptions:
         found = found or next((value for value in values if fits(value, wanted)), None)
         if found is None:
             has = ", ".join(each.id for each in known[:20]) or "none"
-            raise OstlerError(kind, f"{self._agent} has no {what} {wanted!r}", f"It has: {has}")
+            raise OstlerError(kind, f"{self._agent} has no {what} {quoted(wanted)}", f"It has: {has}")
         return "session/set_config_option", {"configId": text(option.get("id")), "value": found}
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from ostler.access import Access
 from ostler.agents.paths import is_inside, relative_to
 from ostler.agents.values import Record, items, table, text
+from ostler.errors import quoted
 from ostler.model import Turn
 
 # `untrusted` asks before each command and patch; `on-request` only when the model wants to leave the sandbox.
@@ -59,7 +60,7 @@ def wider(turn: Turn, profile: str, begun: Record) -> str:
     if access != "full" and items(begun.get("runtimeWorkspaceRoots")) != [turn.folder]:
         return "it works in other folders too"
     if begun.get("approvalPolicy") != POLICY[access]:
-        return f"it asks by the policy {begun.get('approvalPolicy')!r}"
+        return f"it asks by the policy {quoted(begun.get('approvalPolicy'))}"
     return "" if begun.get("approvalsReviewer") == "user" else "a model would answer what it asks"
 
 

@@ -21,7 +21,7 @@ from ostler.agents.dialog import AnswerKind, Ask, Dialog, Fail, Over, Ready, Ste
 from ostler.agents.launches import with_attachments
 from ostler.agents.offers import offers
 from ostler.agents.values import Record, table, tables, text
-from ostler.errors import INTERNAL_ERROR, OstlerError
+from ostler.errors import INTERNAL_ERROR, OstlerError, quoted
 from ostler.model import (
     AnyEvent,
     Asked,
@@ -136,7 +136,7 @@ class CodexDialog(Dialog):
     def answer(self, ask: str, kind: AnswerKind, message: str = "") -> list[Step]:
         request = self._open.pop(ask, None)
         if request is None:
-            raise OstlerError("not_found", f"the ask {ask!r} is not open")
+            raise OstlerError("not_found", f"the ask {quoted(ask)} is not open")
         item = text(request.params.get("itemId"))
         if not kind.startswith("allow") and isinstance(self.reader, AppServerReader):
             why = "" if kind == "cancelled" else message or "declined"  # "": the turn ends, nobody refused it

@@ -6,7 +6,7 @@ from ostler.access import Access
 from ostler.agents.codex.hooks import hook_flags
 from ostler.agents.launches import ARGUMENT_LIMIT, SYSTEM_FIRST, refuse_tool_lists, with_attachments
 from ostler.agents.values import UUID
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import Attachment, Host, Launch, McpServer, Turn
 
 PROMPT_LIMIT = 1_048_576  # characters; above, codex ends after `thread.started`
@@ -99,7 +99,7 @@ def _conversation(turn: Turn) -> list[str]:
     if not UUID.fullmatch(turn.agent_session or ""):
         # codex takes any other word as a name and silently begins a new conversation.
         raise OstlerError(
-            "bad_request", f"{turn.agent_session!r} is not an id of a codex conversation", "Its ids are UUIDs"
+            "bad_request", f"{quoted(turn.agent_session)} is not an id of a codex conversation", "Its ids are UUIDs"
         )
     return ["fork" if turn.fork else "resume", turn.agent_session or ""]
 
@@ -113,7 +113,7 @@ def _system_by_flag(turn: Turn) -> bool:
 def _server(server: McpServer) -> str:
     if server.env:
         # An argument can be read by everyone on the machine.
-        what = f"codex gets no variables for an MCP server in a turn of its own: {server.name}"
+        what = f"codex cannot pass variables to the MCP server {server.name} without --dialog"
         raise OstlerError("unsupported", what, "Use --dialog")
     args = ",".join(map(toml, server.args))
     return f"--config=mcp_servers.{server.name}={{command={toml(server.command)},args=[{args}]}}"

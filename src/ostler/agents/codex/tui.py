@@ -25,7 +25,7 @@ from ostler.agents.tui import (
     unframed,
 )
 from ostler.agents.values import UUID, Record, number, table, tables, text
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import AnyEvent, Host, Launch, Thought, ToolEnded, ToolStarted, Turn, Usage, UsageReport
 
 # What the records of a turn of one process call these tools.
@@ -80,7 +80,7 @@ def _conversation(turn: Turn) -> list[str]:
     if not turn.resume:
         return []
     if not UUID.fullmatch(turn.agent_session or ""):
-        raise OstlerError("bad_request", f"{turn.agent_session!r} is not an id of a codex conversation")
+        raise OstlerError("bad_request", f"{quoted(turn.agent_session)} is not an id of a codex conversation")
     return ["resume", turn.agent_session or ""]
 
 
@@ -248,7 +248,7 @@ def _wider(access: Access, context: Record) -> str:
     if not profile.startswith(PROFILE):
         return f"its permissions are {profile or 'unknown'}"
     asks = text(context.get("approval_policy"))
-    return "" if asks == _ASKS[access] else f"it asks by the policy {asks!r}"
+    return "" if asks == _ASKS[access] else f"it asks by the policy {quoted(asks)}"
 
 
 def _words(message: Record) -> str:

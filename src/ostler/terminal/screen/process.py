@@ -1,6 +1,6 @@
 """The program that emulates terminals, as a process of its own: one for some hundred of them.
 
-It speaks the messages of screen_words over one socket, and ends when that closes. Its answers are sent
+It speaks the messages of `protocol.py` over one socket, and ends when that closes. Its answers are sent
 with a blocking socket: ostler always reads, and never waits for it.
 """
 

@@ -10,7 +10,7 @@ from ostler.agents import Agent
 from ostler.agents.guarded import is_guarded
 from ostler.agents.tool_input import command_of, paths_of
 from ostler.agents.tools import unknown_tool, with_category
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import Asked, Turn
 from ostler.settings import AskRule
 
@@ -69,7 +69,7 @@ def check_rules(rules: Sequence[AskRule], agents: Iterable[Agent], more: Callabl
     for number, rule in enumerate(rules, 1):
         if rule.tool and _unknown(rule, agents) and (hint := _unknown(rule, (*agents, *more()))):
             whose = f"{rule.agent} has no tool" if rule.agent else "no agent has a tool"
-            raise OstlerError("bad_request", f"asks.{number}.tool: {whose} {rule.tool!r}", hint)
+            raise OstlerError("bad_request", f"asks.{number}.tool: {whose} {quoted(rule.tool)}", hint)
 
 
 def _unknown(rule: AskRule, agents: Iterable[Agent]) -> str:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ostler import clock
 from ostler.agents.dialog import AnswerKind
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import TIME_LIMIT, Asked
 
 ALLOW: tuple[AnswerKind, ...] = ("allow_once", "allow_always")
@@ -71,7 +71,7 @@ class Asks:
         if asked is None:
             by = self._closed.get(answer.ask)
             wrong = f"was answered already, by {by}" if by else "is not open in this turn"
-            raise OstlerError("not_found", f"the ask {answer.ask!r} {wrong}", "Look at the session: ostler show")
+            raise OstlerError("not_found", f"the ask {quoted(answer.ask)} {wrong}", "Look at the session: ostler show")
         kind = kind_for(asked, answer.option)
         _log.info("ask %s: %s, by %s", asked.id, kind, answer.by)
         self.settled(asked.id, answer.by)
@@ -112,7 +112,7 @@ def kind_for(asked: Asked, option: str) -> AnswerKind:
     """
     wanted = _KINDS.get(option)
     if wanted is None:
-        raise OstlerError("bad_request", f"{option!r} is not an answer", "Answer allow, deny, always or never")
+        raise OstlerError("bad_request", f"{quoted(option)} is not an answer", "Answer allow, deny, always or never")
     offered = {each.kind for each in asked.options}
     if option == "allow":
         wanted = ("allow_once",)  # a single yes must not become a lasting one
@@ -122,4 +122,4 @@ def kind_for(asked: Asked, option: str) -> AnswerKind:
         if kind in offered:
             return kind
     names = ", ".join(sorted(offered)) or "none"
-    raise OstlerError("bad_request", f"this ask has no option {option!r}; it offers {names}")
+    raise OstlerError("bad_request", f"this ask has no option {quoted(option)}; it offers {names}")

@@ -8,7 +8,7 @@ import stat
 from typing import Any
 
 from ostler.agents.guarded import is_guarded
-from ostler.errors import OstlerError, kind_of_os_error
+from ostler.errors import OstlerError, kind_of_os_error, quoted
 from ostler.model import Turn
 from ostler.store.beneath import open_beneath
 
@@ -62,7 +62,7 @@ class CallFiles:
         try:
             path.encode()
         except UnicodeEncodeError:
-            raise OstlerError("bad_request", f"{path!r} is not a path") from None
+            raise OstlerError("bad_request", f"{quoted(path)} is not a path") from None
         if not path.startswith("/"):
             return path
         if path != self.folder and not path.startswith(f"{self.folder}/"):
@@ -191,5 +191,5 @@ def _lines(data: bytes, first: int, limit: int | None) -> bytes:
 def _count(params: dict[str, Any], name: str) -> int | None:
     value = params.get(name)
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-        raise OstlerError("bad_request", f"{name} is {value!r}, not a number of lines")
+        raise OstlerError("bad_request", f"{name} is {quoted(value)}, not a number of lines")
     return value

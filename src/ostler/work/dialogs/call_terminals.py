@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import AnyEvent, Exit, TerminalClosed, TerminalOpened, Turn
 from ostler.store import Redactor
 from ostler.work.dialogs.call_shown import ShownTerminals
@@ -165,7 +165,7 @@ class CallTerminals:
         id = _id_of(params)
         found = self._known.get(id)
         if found is None:
-            raise OstlerError("not_found", f"there is no terminal {id!r} in this session")
+            raise OstlerError("not_found", f"there is no terminal {quoted(id)} in this session")
         return found
 
     def _prune(self) -> None:
@@ -245,7 +245,7 @@ def command_environment(setup: Setup, turn: Turn) -> dict[str, str]:
 def _id_of(params: Params) -> str:
     id = params.get("terminalId")
     if not isinstance(id, str):
-        raise OstlerError("bad_request", f"terminalId is {id!r}, not a text")
+        raise OstlerError("bad_request", f"terminalId is {quoted(id)}, not a text")
     return id
 
 
@@ -272,14 +272,14 @@ def _variables(params: Params) -> dict[str, str]:
                 _check_text(value)
                 env[name] = value
             case _:
-                raise OstlerError("bad_request", f"{each!r} is not a variable: it needs a name and a value")
+                raise OstlerError("bad_request", f"{quoted(each)} is not a variable: it needs a name and a value")
     return env
 
 
 def _list(params: Params, name: str) -> list[Any]:
     value = params.get(name)
     if value is not None and not isinstance(value, list):
-        raise OstlerError("bad_request", f"{name} is {value!r}, not a list")
+        raise OstlerError("bad_request", f"{name} is {quoted(value)}, not a list")
     return value or []
 
 
@@ -289,7 +289,7 @@ def _check_text(word: str) -> None:
             return
     except UnicodeEncodeError:
         pass  # refused below
-    raise OstlerError("bad_request", f"{word!r} cannot be given to a program")
+    raise OstlerError("bad_request", f"{quoted(word)} cannot be given to a program")
 
 
 def _folder(params: Mapping[str, Any], turn: Turn) -> str:
@@ -297,7 +297,7 @@ def _folder(params: Mapping[str, Any], turn: Turn) -> str:
     if cwd is None:
         return turn.folder
     if not isinstance(cwd, str) or not cwd.startswith("/"):
-        raise OstlerError("bad_request", f"cwd is {cwd!r}, not an absolute path")
+        raise OstlerError("bad_request", f"cwd is {quoted(cwd)}, not an absolute path")
     _check_text(cwd)
     return cwd
 
@@ -305,5 +305,5 @@ def _folder(params: Mapping[str, Any], turn: Turn) -> str:
 def _limit(params: Params) -> int | None:
     limit = params.get("outputByteLimit")
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
-        raise OstlerError("bad_request", f"outputByteLimit is {limit!r}, not a number of bytes")
+        raise OstlerError("bad_request", f"outputByteLimit is {quoted(limit)}, not a number of bytes")
     return limit

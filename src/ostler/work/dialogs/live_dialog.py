@@ -12,7 +12,7 @@ from msgspec import structs
 
 from ostler import clock
 from ostler.agents.dialog import AnswerKind, Ask, Call, Fail, Over, Ready, Step, Tell, Withdrawn, Write
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import Answered, AnyEvent, Asked, Notice, Problem, Verdict
 from ostler.process import Line, LineFramer, Process, Warden, chunks
 from ostler.process.tree import Member
@@ -131,7 +131,7 @@ class LiveDialog:
 
     async def answer(self, answer: AskAnswer) -> None:
         if self._turn is None:
-            raise OstlerError("not_found", f"the ask {answer.ask!r} is not open: no turn is running")
+            raise OstlerError("not_found", f"the ask {quoted(answer.ask)} is not open: no turn is running")
         await self._turn.asks.answer(answer)
 
     async def steer(self, text: str, by: str) -> None:
@@ -346,7 +346,7 @@ class LiveDialog:
         async with self._in_order:
             turn = self._turn
             if turn is None:
-                raise OstlerError("not_found", f"the ask {ask!r} is not open: its turn has ended")
+                raise OstlerError("not_found", f"the ask {quoted(ask)} is not open: its turn has ended")
             try:
                 steps = self.dialog.answer(ask, kind, message)
             except OstlerError:

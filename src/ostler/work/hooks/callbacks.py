@@ -17,7 +17,7 @@ from msgspec import structs
 
 from ostler import clock
 from ostler.agents.hooks import BODY_LIMIT
-from ostler.errors import OstlerError, kind_of_os_error
+from ostler.errors import OstlerError, kind_of_os_error, quoted
 from ostler.model import Callback, Hook, Turn
 from ostler.process import tree
 from ostler.settings import Settings
@@ -125,7 +125,7 @@ class Callbacks:
             if heard.turn.id == turn:
                 await heard.answer(answer)
                 return
-        raise OstlerError("not_found", f"the ask {answer.ask!r} is not open: no turn is running")
+        raise OstlerError("not_found", f"the ask {quoted(answer.ask)} is not open: no turn is running")
 
     async def close(self) -> None:
         if self._listener is not None:

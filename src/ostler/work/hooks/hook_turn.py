@@ -13,7 +13,7 @@ from ostler import clock
 from ostler.agents import Agent
 from ostler.agents.dialog import AnswerKind
 from ostler.agents.hooks import HookFace, asked_by, session_of
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import Answered, AnyEvent, Asked, Hook, Notice, Turn
 from ostler.settings import Settings
 from ostler.store import Redactor
@@ -203,7 +203,7 @@ class HookTurn:
     async def _give(self, ask: str, kind: AnswerKind, by: str, message: str) -> None:
         waiting = self._answers.get(ask)
         if waiting is None or waiting.done():
-            raise OstlerError("not_found", f"the ask {ask!r} is not open: its turn has ended")
+            raise OstlerError("not_found", f"the ask {quoted(ask)} is not open: its turn has ended")
         told = message if kind.startswith("reject") else ""
         await self._to.add([Answered(id=ask, option=kind, by=by, message=told)])
         if not waiting.done():

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from ostler import clock
 from ostler.agents.tui import TranscriptReader
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import Session, Turn
 from ostler.process import tree
 from ostler.process.child import in_thread
@@ -74,7 +74,7 @@ class Panes(Tuis):
     def session(self, id: str) -> Session:
         session = self._store.session(id)
         if session is None:
-            raise OstlerError("not_found", f"there is no session {id!r}", "List them: ostler sessions")
+            raise OstlerError("not_found", f"there is no session {quoted(id)}", "List them: ostler sessions")
         return session
 
     # -- the session's TUI

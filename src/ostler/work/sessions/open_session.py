@@ -5,7 +5,7 @@ from msgspec import Struct, structs
 from ostler import clock
 from ostler.access import Access
 from ostler.agents import AGENTS
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import Session, SystemMode, TransportName, TurnDefaults
 from ostler.settings import Profile
 from ostler.work.plug_ins import load_plug_ins
@@ -67,7 +67,9 @@ def _new(context: SessionContext, options: SessionOptions) -> LiveSession:
     choice = choose(settings, options.agent)
     profile = settings.profiles.get(choice.profile or "")
     if name is not None and is_named(context.store, name):
-        raise OstlerError("exists", f"there is already a session named {name!r}", f"Continue it with --session {name}")
+        raise OstlerError(
+            "exists", f"there is already a session named {quoted(name)}", f"Continue it with --session {name}"
+        )
     row = new_session_row(
         context.store,
         settings,

@@ -104,7 +104,7 @@ def _same_conversation(setup: Setup, row: Session) -> set[str]:
 def _owner(setup: Setup, sessions: set[str]) -> Check:
     busy = [turn for turn in setup.store.running_turns() if turn.session in sessions]
     if not busy:
-        return Check(name="owner", ok=True, text="nobody is at it")
+        return Check(name="owner", ok=True, text="no turn of it is running")
     owner = setup.store.owner(busy[0].owner) if busy[0].owner else None
     where = f" in process {owner.pid} (ostler {owner.role})" if owner else ""
     hint = (

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ostler import clock
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import Session, TurnRow
 from ostler.settings import Settings
 from ostler.store import Store
@@ -40,11 +40,11 @@ def find_session(store: Store, key: str) -> Session:
     """By id, name or unique beginning of an id. Raises not_found or bad_request (ambiguous)."""
     found = store.find(key) if key else []
     if not found:
-        raise OstlerError("not_found", f"no session is called {key!r}", "List them: ostler sessions")
+        raise OstlerError("not_found", f"no session is called {quoted(key)}", "List them: ostler sessions")
     exact = [row for row in found if key in (row.id, row.name)]
     if len(found) > 1 and len(exact) != 1:
         ids = ", ".join(row.id for row in found[:5])
-        raise OstlerError("bad_request", f"{key!r} could be any of {ids}", "Give more of the id")
+        raise OstlerError("bad_request", f"{quoted(key)} could be any of {ids}", "Give more of the id")
     return exact[0] if exact else found[0]
 
 
@@ -52,7 +52,7 @@ def find_turn(store: Store, id: str) -> TurnRow:
     """By its id. Raises not_found."""
     row = store.turn(id)
     if row is None:
-        raise OstlerError("not_found", f"there is no turn {id!r}")
+        raise OstlerError("not_found", f"there is no turn {quoted(id)}")
     return row
 
 

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.work.turns.environment import matches
 
 COLS, ROWS = 120, 30
@@ -41,7 +41,7 @@ def random_letters(size: int) -> str:
 def checked_name(name: str, of: str = "terminal") -> str:
     if not name.strip() or len(name) > 100 or re.search(r"^-|[\x00-\x1f\x7f-\x9f]", name):
         hint = "Give 1 to 100 characters on one line, and no - at the beginning"
-        raise OstlerError("bad_request", f"{name!r} cannot be the name of a {of}", hint)
+        raise OstlerError("bad_request", f"{quoted(name)} cannot be the name of a {of}", hint)
     return name
 
 

@@ -40,7 +40,7 @@ class Source(Protocol):
 class Terminal(Protocol):
     """One terminal: of this process, of another one, or only on disk any more. From `Terminals.locate`.
 
-    It stays good when the terminal ends: then it shows what was kept of it, and takes no more input.
+    It stays good when the terminal ends: then it shows what was kept of it, and accepts no more input.
     """
 
     @property

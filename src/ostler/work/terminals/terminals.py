@@ -9,7 +9,7 @@ from msgspec import structs
 
 from ostler import clock
 from ostler.access import Rights
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import Exit, Owner, Session, SignalName, TerminalRow, Wall
 from ostler.store.watch import StoreWatch
 from ostler.terminal.lease import Author
@@ -136,7 +136,7 @@ class Terminals:
         """Raises `not_found`."""
         row = self._store.terminal(id)
         if row is None:
-            raise OstlerError("not_found", f"there is no terminal {id!r}", "List them: ostler terminals --all")
+            raise OstlerError("not_found", f"there is no terminal {quoted(id)}", "List them: ostler terminals --all")
         return self._current(row)
 
     def list(self, session: str | None = None, live: bool = False) -> "list[TerminalRow]":
@@ -154,10 +154,10 @@ class Terminals:
         ):
             if len(match) > 1:
                 ids = ", ".join(row.id for row in match[:5])
-                raise OstlerError("bad_request", f"{key!r} could be any of {ids}", "Give more of the id")
+                raise OstlerError("bad_request", f"{quoted(key)} could be any of {ids}", "Give more of the id")
             if match:
                 return match[0]
-        raise OstlerError("not_found", f"no terminal is called {key!r}", "List them: ostler terminals --all")
+        raise OstlerError("not_found", f"no terminal is called {quoted(key)}", "List them: ostler terminals --all")
 
     def live(self, id: str) -> LiveTerminal | None:
         """What is shown in it, where it lives in this process."""
@@ -184,7 +184,7 @@ class Terminals:
     def _session(self, id: str) -> Session:
         row = self._store.session(id)
         if row is None:
-            raise OstlerError("not_found", f"there is no session {id!r}", "List them: ostler sessions")
+            raise OstlerError("not_found", f"there is no session {quoted(id)}", "List them: ostler sessions")
         return row
 
     def _current(self, row: TerminalRow) -> TerminalRow:

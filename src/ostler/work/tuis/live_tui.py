@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import TerminalClosed, TerminalOpened
 from ostler.process import Size
 from ostler.work.dialogs.asks import AskAnswer
@@ -124,7 +124,7 @@ class LiveTui:
 
     async def answer(self, answer: AskAnswer) -> None:
         if self._turn is None:
-            raise OstlerError("not_found", f"the ask {answer.ask!r} is not open: no turn runs")
+            raise OstlerError("not_found", f"the ask {quoted(answer.ask)} is not open: no turn runs")
         await self._turn.answer(answer)
 
     def rest(self, seconds: float, then: Callable[[], None]) -> None:

@@ -9,7 +9,7 @@ from msgspec import structs
 from ostler import clock
 from ostler.agents.dialog import AnswerKind
 from ostler.agents.tui import DialogOption, Question, TranscriptReader
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import Answered, AnyEvent, Notice, Problem
 from ostler.work.dialogs.ask_rules import decide
 from ostler.work.dialogs.asks import Asks
@@ -108,7 +108,7 @@ class ScreenAsks:
         """An answer of a person or the time limit, on its way to the keyboard."""
         open = self._open
         if open is None or open.ask != ask:
-            raise OstlerError("not_found", f"the ask {ask!r} is not open: its dialog has gone")
+            raise OstlerError("not_found", f"the ask {quoted(ask)} is not open: its dialog has gone")
         await self._answered(ask, kind, by, message if kind.startswith("reject") else "")
         if kind != "cancelled":
             await self._choose(open, kind)

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import structs
 
 from ostler.agents import Agent
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import Attachment
 
 MAX_FILE = 20 * 1024 * 1024
@@ -32,7 +32,7 @@ def attachment(spec: str | Mapping[str, Any] | Attachment) -> Attachment:
     if isinstance(spec, str):
         return Attachment(path=spec)
     if isinstance(spec, Mapping) and (unknown := {*spec} - {*Attachment.__struct_fields__}):
-        raise OstlerError("bad_request", f"an attachment has no {sorted(map(str, unknown))[0]!r}", _FIELDS)
+        raise OstlerError("bad_request", f"an attachment has no {quoted(sorted(map(str, unknown))[0])}", _FIELDS)
     try:
         return msgspec.convert(dict(spec), Attachment)
     except (msgspec.ValidationError, TypeError, ValueError) as error:
@@ -54,7 +54,7 @@ def _inline(a: Attachment) -> Attachment:
     if a.path or a.image or a.type.startswith("image/"):
         raise OstlerError("bad_request", "an attachment with content cannot have a path or be an image", _FIELDS)
     if not a.name or any(c in '"<>/' or ord(c) < 32 for c in a.name):
-        raise OstlerError("bad_request", f"an attachment cannot be named {a.name!r}", "Give a plain file name")
+        raise OstlerError("bad_request", f"an attachment cannot be named {quoted(a.name)}", "Give a plain file name")
     content = a.content or ""
     try:
         size = len(content.encode())
@@ -69,7 +69,7 @@ def _inline(a: Attachment) -> Attachment:
 
 def _file(a: Attachment, agent: Agent, folder: str) -> Attachment:
     if not a.path or any(ord(c) < 32 for c in a.path):
-        raise OstlerError("bad_request", f"an attachment cannot have the path {a.path!r}", _FIELDS)
+        raise OstlerError("bad_request", f"an attachment cannot have the path {quoted(a.path)}", _FIELDS)
     path = os.path.abspath(os.path.join(folder, os.path.expanduser(a.path)))
     type = _type(a, _start(path, a.path))
     image = type.startswith("image/")
@@ -89,7 +89,7 @@ def _type(a: Attachment, start: bytes) -> str:
     if not a.type:
         return found
     if not re.fullmatch(MEDIA_TYPE, a.type):
-        raise OstlerError("bad_request", f"{a.type[:100]!r} is not a media type", "Write it like image/png")
+        raise OstlerError("bad_request", f"{quoted(a.type[:100])} is not a media type", "Write it like image/png")
     known = {*IMAGE_STARTS.values(), "image/webp"}
     if a.type != found and a.type.startswith("image/") and (found or a.type in known):
         hint = f"It is {found}" if found else "Its first bytes are not those of one"

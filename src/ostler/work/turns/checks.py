@@ -5,7 +5,7 @@ import os
 from msgspec import structs
 
 from ostler.agents import AGENTS, Agent
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import Turn
 from ostler.work.turns import attachments, schema
 from ostler.work.turns.setup import Setup
@@ -32,7 +32,7 @@ def check_folder(folder: str) -> str:
     try:
         path = os.path.realpath(folder)
     except (ValueError, TypeError) as error:  # a NUL, what is no Unicode, or no path at all
-        raise OstlerError("bad_request", f"not a path: {folder!r}") from error
+        raise OstlerError("bad_request", f"not a path: {quoted(folder)}") from error
     if not os.path.exists(path):
         raise OstlerError("not_found", f"no such folder: {folder}")
     if not os.path.isdir(path):

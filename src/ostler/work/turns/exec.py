@@ -8,7 +8,7 @@ from contextlib import aclosing
 from msgspec import Struct
 
 from ostler.access import Access
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import AnyEvent, Limits, Turn, TurnOptions
 from ostler.process import Size
 from ostler.work.sessions.context import SessionContext
@@ -44,7 +44,7 @@ async def _run(
 ) -> AsyncGenerator[AnyEvent, None]:
     folder = check_folder(options.folder)
     if isinstance(argv, str):
-        what = f"{argv[:100]!r} is a single text; a list of a program and its arguments is expected"
+        what = f"{quoted(argv[:100])} is a single text; a list of a program and its arguments is expected"
         raise OstlerError("bad_request", what, 'For a line of the shell: ["sh", "-c", "…"]')
     setup = context.setup_in(folder)
     row = new_session_row(

@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 from msgspec import structs
 
 from ostler.access import Access
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import Attachment, HookMode, Limits, SystemMode, TransportName, TurnOptions, WaitFor
 from ostler.work.turns.artifacts import Recording
 from ostler.work.turns.mcp_servers import Wanted, from_fields
@@ -87,5 +87,5 @@ def options_from(keywords: Mapping[str, Any], base: TurnOptions | None = None) -
 def _listed(values: Sequence[Any]) -> tuple[Any, ...]:
     """Raises bad_request for one text, which is a list of its letters."""
     if isinstance(values, str):
-        raise OstlerError("bad_request", f"{values[:100]!r} is a single text; a list of names is expected")
+        raise OstlerError("bad_request", f"{quoted(values[:100])} is a single text; a list of names is expected")
     return tuple(values)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import structs
 
 from ostler.agents import AGENTS, Agent
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import McpServer, Turn
 from ostler.settings import McpEntry, Settings, nearest
 from ostler.work.probe import on_path
@@ -44,8 +44,8 @@ def _named(wanted: str, settings: Settings) -> McpServer:
     if wanted not in settings.mcp:
         known = ", ".join(settings.mcp) or "none"
         guess = nearest(wanted, settings.mcp)
-        hint = f"Did you mean {guess}?" if guess else f"There are: {known}. Define it: [mcp.NAME] in your settings"
-        raise OstlerError("not_found", f"the settings have no MCP server {wanted[:100]!r}", hint)
+        hint = f"Did you mean {guess}?" if guess else f"Known servers: {known}. Define it: [mcp.NAME] in your settings"
+        raise OstlerError("not_found", f"the settings have no MCP server {quoted(wanted[:100])}", hint)
     entry = settings.mcp[wanted]
     fields = {name: value for name, value in structs.asdict(entry).items() if value is not None}
     return McpServer(name=wanted, **fields)
@@ -70,7 +70,7 @@ def from_table(name: Any, table: Any) -> McpServer:
         raise _broken(name, "it is not a table of fields")
     for key in table:
         if key not in _KEYS:
-            raise _broken(name, f"it has an unknown field {key!r}", f"Known: {', '.join(_KEYS)}")
+            raise _broken(name, f"it has an unknown field {quoted(key)}", f"Known: {', '.join(_KEYS)}")
     fields = {key: value for key, value in table.items() if value is not None and key != "type"}
     if isinstance(kind := table.get("type"), str):
         fields["transport"] = _TYPES.get(kind, kind)
@@ -119,10 +119,10 @@ def _check_values(server: McpServer) -> None:
     name = server.name
     for key in server.env:
         if not re.fullmatch(VARIABLE, key):
-            raise _broken(name, f"{key[:100]!r} cannot be the name of a variable")
+            raise _broken(name, f"{quoted(key[:100])} cannot be the name of a variable")
     for key, value in server.headers.items():
         if not re.fullmatch(HEADER, key) or re.search(r"[\r\n]", value):
-            raise _broken(name, f"{key[:100]!r} is not a valid header, or its value spans several lines")
+            raise _broken(name, f"{quoted(key[:100])} is not a valid header, or its value spans several lines")
     if (server.env and server.url) or (server.headers and server.command):
         raise _broken(name, "env is for a command, headers are for a url")
     for text in (server.command, *server.args, *server.env.values(), *server.headers.values()):
@@ -180,7 +180,7 @@ def _unsupported(server: McpServer, agent: Agent, turn: Turn) -> OstlerError:
 def _with_program(server: McpServer, path: str) -> McpServer:
     found = on_path(server.command, path)
     if found is None:
-        what = f"the MCP server {server.name!r} has no program: `{server.command[:200]}`"
+        what = f"the MCP server {quoted(server.name)} has no program: `{server.command[:200]}`"
         raise OstlerError("missing", what, "Write its whole path, or the name of a program on PATH")
     return structs.replace(server, command=found)
 

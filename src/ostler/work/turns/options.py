@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import PRIORITIES, HookMode, Limits, Session, SystemMode, Turn, TurnDefaults, TurnOptions
 from ostler.settings import Profile, Settings
 from ostler.work.known_agents import find_agent
@@ -37,7 +37,7 @@ def check_options(options: TurnDefaults, settings: Settings) -> None:
         _check_words(name, getattr(options, name))
     for name, value in (options.env or {}).items():
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise OstlerError("bad_request", f"{name[:100]!r} cannot be the name of a variable")
+            raise OstlerError("bad_request", f"{quoted(name[:100])} cannot be the name of a variable")
         if not isinstance(value, str) or "\0" in value:
             raise OstlerError("bad_request", f"the variable {name} is not a text without NUL characters")
     check_types(structs.replace(options, env=None))
@@ -57,7 +57,7 @@ def check_system(text: str | None) -> None:
 def _check_words(name: str, words: Iterable[str] | None) -> None:
     for word in words or ():
         if not isinstance(word, str) or not word.strip() or re.search(r"[\x00-\x1f\x7f]", word):
-            raise OstlerError("bad_request", f"{name}: {str(word)[:100]!r} is not a name")
+            raise OstlerError("bad_request", f"{name}: {quoted(str(word)[:100])} is not a name")
 
 
 def resolve_turn(prompt: str, options: TurnOptions, row: Session, settings: Settings) -> Turn:

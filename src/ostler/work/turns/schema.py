@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 
 MAX_SCHEMA = 1024 * 1024
 _ATTEMPTS = 1000  # places in a text at which a JSON value is looked for
@@ -59,7 +59,7 @@ def problem(schema: dict[str, Any], value: Any) -> str | None:
     try:
         error = _first_error(schema, value)
     except Unresolvable as failure:
-        return f"the schema refers to {failure.ref!r}, which it does not contain"
+        return f"the schema refers to {quoted(failure.ref)}, which it does not contain"
     except (RecursionError, re.error):
         return "the schema cannot be applied"
     return None if error is None else f"{_place(error.absolute_path)}: {_short(error.message)}"
@@ -190,7 +190,7 @@ def _check_references(schema: dict[str, Any]) -> None:
         except (Unresolvable, ValueError) as error:
             if inner and not re.match(r"[a-z]+:", reference, re.I):
                 continue  # relative to an inner $id; `problem` tells when it leads nowhere
-            message = f"the schema refers to {_short(reference)!r}, which it does not contain"
+            message = f"the schema refers to {quoted(_short(reference))}, which it does not contain"
             raise OstlerError("bad_request", message, "Put it under $defs: nothing is fetched") from error
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 
 from ostler.access import Access
 from ostler.agents import Agent
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.settings import Settings, recorded_answers, trust_file
 from ostler.store import Store
 from ostler.work.dialogs.ask_rules import check_rules
@@ -69,7 +69,7 @@ def server_of(setup: Setup, name: str) -> Agent:
         return agent
     if only not in setup.agents:
         hint = f"Agents: {', '.join(setup.agents)}"
-        raise OstlerError("not_found", f"OSTLER_ONLY does not name an agent: {only!r}", hint)
+        raise OstlerError("not_found", f"OSTLER_ONLY does not name an agent: {quoted(only)}", hint)
     return setup.agents[only]
 
 
