@@ -11,10 +11,12 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from ostler.agents import AGENTS
+from ostler.model import TransportName
 
 SRC = Path(__file__).parent.parent / "src" / "ostler"
 TESTS = Path(__file__).parent
@@ -366,6 +368,12 @@ def test_the_rules_would_notice(tmp_path: Path) -> None:
         "def c(self):\n    loop.call_later(1, self.c)\ndef d(self):\n    loop.call_later(1, self.c)\n"
     )
     assert loops_for_ever(endless) == ["a", "c"]
+    asks = tmp_path / "asks.py"
+    asks.write_text(
+        "turn.transport == 'pty'\ntransport not in ('dialog', 'tmux')\nserver.transport == 'stdio'\n"
+        "options['transport'] in ('pty',)\n"
+    )
+    assert sorted(node.lineno for node in nodes(asks) if names_transport(node)) == [1, 2, 4]
     circle = {
         "a": "if TYPE_CHECKING:\n    from room import b\n",
         "b": "import room.c\n",
@@ -389,6 +397,29 @@ def test_the_rules_would_notice(tmp_path: Path) -> None:
         assert is_pure(pure) is is_one
     assert its_test(SRC / "work" / "turns" / "envelope.py") == TESTS / "work" / "turns" / "test_envelope.py"
     assert its_test(SRC / "errors.py") == TESTS / "test_errors.py"
+
+
+def test_a_transport_is_asked_for_its_facts_and_not_for_its_name() -> None:
+    """What is true of one stands in `work/transports/facts.py`: a new one is a file, and its facts."""
+    ours = [path for path in FILES if room(path) != "agents"]  # an adapter knows what its own CLI does in each
+    found = {f"{path.relative_to(SRC)}: {ast.unparse(n)}" for path in ours for n in nodes(path) if names_transport(n)}
+    assert found == {
+        "work/transports/choose.py: transport != 'tmux'",  # the setting tmux_shows is of no other
+        "work/sessions/live_session.py: turn.transport == 'pty'",  # the screens that `open_tui` has opened
+    }
+
+
+def names_transport(node: ast.AST) -> bool:
+    """Whether it compares `transport`, `….transport` or `…["transport"]` with the name of one, or with some of them."""
+    if not isinstance(node, ast.Compare):
+        return False
+    sides = [node.left, *node.comparators]
+    words = {each.value for side in sides for each in ast.walk(side) if isinstance(each, ast.Constant)}
+    keys = [
+        side.slice.value for side in sides if isinstance(side, ast.Subscript) and isinstance(side.slice, ast.Constant)
+    ]
+    asked = [*keys, *(getattr(side, "attr", None) or getattr(side, "id", None) for side in sides)]
+    return "transport" in asked and bool(words & {*get_args(TransportName), "terminal", "nothing"})
 
 
 def test_what_belongs_to_an_agent_stands_in_its_adapter() -> None:

@@ -30,6 +30,7 @@ from ostler.work import LiveSession, Ostler
 from ostler.work.offers import is_command
 from ostler.work.probe import chosen, find
 from ostler.work.sessions.choice import choose
+from ostler.work.transports.choose import best_transport
 from ostler.work.turns.setup import server_of
 
 
@@ -106,7 +107,7 @@ class OpenSession:
         options = structs.replace(
             told,
             attachments=await asyncio.to_thread(self._attachments, wanted),
-            transport="dialog" if self.agent.dialog is not None else "pipe",
+            transport=best_transport(self.agent),
             command=is_command(wanted.prompt, self._offered),
             mcp=self._servers(),
         )

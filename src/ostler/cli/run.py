@@ -3,7 +3,7 @@
 import contextlib
 import os
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -19,6 +19,7 @@ from ostler.cli.asking import (
 )
 from ostler.cli.turn_flags import attached, check_turn_flags, system_of, turn_flags, turn_options
 from ostler.errors import OstlerError
+from ostler.model import TransportName
 
 if TYPE_CHECKING:
     from ostler.cli.ask_view import AskingView, Questioner
@@ -78,7 +79,7 @@ def _complete_session(ctx: click.Context, param: click.Parameter, incomplete: st
 )
 @click.option(
     "--transport",
-    type=click.Choice(("pipe", "dialog", "visible", "pty", "tmux")),
+    type=click.Choice(get_args(TransportName)),
     help="How: a process of its own, a dialog, visibly, its own screen in a terminal (pty) or in a pane (tmux).",
 )
 @click.option(
@@ -142,8 +143,11 @@ def _check(options: dict[str, Any]) -> None:
         ("--dialog", "--transport"),
         ("--visible", "--transport"),
     )
-    if options["record"] and options["transport"] in ("dialog", "visible", "pty", "tmux"):
-        raise click.UsageError(f"--record and --transport {options['transport']} cannot be used together")
+    if options["record"] and options["transport"]:
+        from ostler.work.transports.facts import TRANSPORT_FACTS
+
+        if not TRANSPORT_FACTS[options["transport"]].can_be_recorded:
+            raise click.UsageError(f"--record and --transport {options['transport']} cannot be used together")
     check_turn_flags(options)
     if options["on"]:
         from ostler.cli.run_on import check_on
@@ -282,10 +286,13 @@ def _show_waiting(wait: "Waiting") -> None:
 
 def _asks(session: "LiveSession", settings: "Settings", turn: dict[str, Any]) -> bool:
     """Whether somebody may be asked: then that is the person at this terminal."""
+    from ostler.work.transports.facts import TRANSPORT_FACTS
+
     profile = settings.profiles.get(session.row.profile or "")
     transport = turn["transport"] or session.row.transport or (profile.transport if profile else None)
     hooks = (turn["hooks"], profile.hooks if profile else None, settings.hooks)
-    return transport in ("dialog", "pty", "tmux") or next((each for each in hooks if each is not None), False) == "ask"
+    asks = transport is not None and TRANSPORT_FACTS[transport].asks_people
+    return asks or next((each for each in hooks if each is not None), False) == "ask"
 
 
 def asking(

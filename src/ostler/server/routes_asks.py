@@ -11,6 +11,7 @@ from ostler.server.request_body import RequestBody
 from ostler.server.routing import Routes
 from ostler.work import Ostler
 from ostler.work.dialogs.asks import AskAnswer
+from ostler.work.transports.facts import TRANSPORT_FACTS
 
 asks = Routes("asks")
 
@@ -65,7 +66,7 @@ async def answer_ask(ostler: Ostler, person: Person, turn: str, data: NewAnswer)
 )
 async def steer_turn(ostler: Ostler, person: Person, turn: str, data: Steering) -> None:
     row = _running(ostler, turn)
-    if row.turn.transport != "dialog":
+    if not TRANSPORT_FACTS[row.turn.transport].is_dialog:
         raise OstlerError("unsupported", f"turn {row.id} is not running in a dialog", "Queue it as the next prompt")
     if row.state == "queued":
         raise OstlerError("not_found", f"turn {row.id} has not begun yet")

@@ -22,6 +22,7 @@ from ostler.store import Store
 from ostler.store.files import private_folder
 from ostler.work import leftovers
 from ostler.work.owner_requests import OwnerRequest, read_request
+from ostler.work.transports.facts import TRANSPORT_FACTS
 from ostler.work.turns.envelope import unwatched_envelope
 
 OwnerReply = dict[str, Any]
@@ -214,7 +215,7 @@ async def end_orphaned_turns(store: Store, adopt: Adopt | None = None) -> Orphan
     dead = {id for id, owner in owners.items() if not alive(owner)}
     orphaned = [row for row in running if row.owner in dead or row.owner not in owners]
     if adopt is not None:
-        orphaned = [row for row in orphaned if row.turn.transport != "tmux" or not await adopt(row)]
+        orphaned = [row for row in orphaned if not TRANSPORT_FACTS[row.turn.transport].survives or not await adopt(row)]
     terminals = [row for row in live if row.owner in dead or row.owner not in owners]
     if orphaned or terminals:
         _log.info("ending %d turns and %d terminals of processes that are gone", len(orphaned), len(terminals))

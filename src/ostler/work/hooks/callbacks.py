@@ -25,6 +25,7 @@ from ostler.store import Store
 from ostler.work.dialogs.asks import AskAnswer
 from ostler.work.hooks.hook_turn import ASK, HookReply, HookTurn, Journaling
 from ostler.work.hooks.intake import Refused, Repeated, shortened
+from ostler.work.transports.facts import TRANSPORT_FACTS
 from ostler.work.transports.transport import Attempt
 
 if TYPE_CHECKING:  # imported with the first turn that has hooks: most have none
@@ -58,6 +59,7 @@ class Callbacks:
     async def callback(self, turn: Turn, settings: Settings) -> Callback:
         """A callback for one launch; the endpoint is open by then. Raises OstlerError if it cannot be."""
         asks = turn.hooks == "ask"
+        survives = TRANSPORT_FACTS[turn.transport].survives
         patience = None if asks and settings.ask_limit is None else RULES_TAKE
         if asks and settings.ask_limit is not None:
             patience = settings.ask_limit + RULES_TAKE
@@ -69,7 +71,7 @@ class Callbacks:
             asks=asks,
             patience=patience,
             api_url=self.api_url,
-            listener=(os.getpid(), tree.identity(os.getpid()) or 0) if turn.transport == "tmux" else None,
+            listener=(os.getpid(), tree.identity(os.getpid()) or 0) if survives else None,
         )
 
     @asynccontextmanager

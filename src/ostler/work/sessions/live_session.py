@@ -32,7 +32,7 @@ from ostler.work.sessions.manual import held_error, held_screen
 from ostler.work.sessions.preflight import check_resume
 from ostler.work.sessions.rows import new_session_row
 from ostler.work.terminals.turn_terminal import AgentTerminal, TurnTerminal
-from ostler.work.transports.keepers import WARM
+from ostler.work.transports.facts import TRANSPORT_FACTS
 from ostler.work.transports.stop import Stop, unless_stopped
 from ostler.work.transports.transport import Attempt
 from ostler.work.turns.artifacts import Recording
@@ -293,11 +293,12 @@ class LiveSession:
 
     def turn_run(self, prepared: Prepared, next_seq: int, stop: Stop, record: Recording | None = None) -> TurnRun:
         first, terminal = prepared.attempt, None
-        if self.context.warms and first.transport in WARM and prepared.setup.settings.pool.warm:
+        facts = TRANSPORT_FACTS[first.transport]
+        if self.context.warms and facts.can_be_warm and prepared.setup.settings.pool.warm:
             from ostler.work.sessions.warm import warm_up
 
             self.context.turns.own(warm_up(self, prepared))
-        if first.transport not in ("terminal", "visible", "pty", "tmux"):  # which have their own
+        if not facts.has_own_terminal:
             terminal = self._terminal_of(first)
         return TurnRun(
             prepared.setup,

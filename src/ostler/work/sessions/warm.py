@@ -11,7 +11,7 @@ from ostler.errors import OstlerError
 from ostler.model import Session, TurnOptions
 from ostler.work.sessions.live_session import LiveSession, Prepared
 from ostler.work.sessions.rows import LONG_ID, new_session_id
-from ostler.work.transports.keepers import WARM
+from ostler.work.transports.facts import TRANSPORT_FACTS
 from ostler.work.transports.spares import SpareKind
 from ostler.work.transports.stop import Stop
 
@@ -25,7 +25,7 @@ async def warm_ahead(live: LiveSession) -> None:
     """
     profile, stop = live.setup.settings.profiles.get(live.row.profile or ""), Stop()
     transport = (profile.transport if profile else None) or "dialog"
-    if transport not in WARM:
+    if not TRANSPORT_FACTS[transport].can_be_warm:
         return
     with live.context.turns.cancellable(stop):
         try:

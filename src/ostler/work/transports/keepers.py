@@ -13,7 +13,7 @@ from ostler.model import TransportName
 from ostler.process import Warden
 from ostler.settings import Settings
 from ostler.store import Store
-from ostler.work.transports.facts import AnyTransport
+from ostler.work.transports.facts import TRANSPORT_FACTS, AnyTransport
 from ostler.work.transports.spares import Spares, WarmKeeper
 
 if TYPE_CHECKING:
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from ostler.work.tuis.open_tuis import Tuis
 
 # Transports whose processes stay, and who keeps them.
-STAYING: dict[AnyTransport, str] = {"dialog": "dialogs", "pty": "tuis", "tmux": "panes"}
-# Those of which some can be started before their sessions come. A pane is not ostler's process to keep or to close.
-WARM: tuple[TransportName, ...] = ("dialog", "pty")
+STAYING: dict[AnyTransport, str] = {name: facts.keeper for name, facts in TRANSPORT_FACTS.items() if facts.stays}
 
 
 class Keepers:

@@ -7,6 +7,7 @@ from msgspec import structs
 from ostler.agents import AGENTS, Agent
 from ostler.errors import OstlerError, quoted
 from ostler.model import Turn
+from ostler.work.transports.facts import TRANSPORT_FACTS
 from ostler.work.turns import attachments, schema
 from ostler.work.turns.setup import Setup
 
@@ -60,7 +61,7 @@ def turn_for(turn: Turn, agent: Agent) -> Turn:
     prompt = turn.prompt
     if turn.schema is not None:
         schema.check_schema(turn.schema)
-        if agent.schema != "native" or turn.transport in ("dialog", "pty", "tmux"):
+        if agent.schema != "native" or TRANSPORT_FACTS[turn.transport].stays:
             # Flags are for a process, and one that stays serves turns with other schemas too.
             prompt = f"{prompt}\n\n{schema.instruction(turn.schema)}"
     _check_size(prompt, sum(len(a.content.encode()) for a in checked if a.content is not None), agent)

@@ -16,6 +16,7 @@ from ostler.process import Size
 from ostler.settings import Settings
 from ostler.store import Redactor
 from ostler.work.transports.choose import command_transport
+from ostler.work.transports.facts import TRANSPORT_FACTS
 from ostler.work.transports.transport import TAIL, Attempt, OutputSink
 from ostler.work.turns.environment import secrets
 from ostler.work.walls import wall_around, why_no_wall
@@ -103,7 +104,7 @@ def command_attempt(
 def walled_command(attempt: Attempt, settings: Settings, state: str) -> Attempt:
     """The attempt behind the wall of its access. Raises denied where there is no wall: nothing else would keep it."""
     turn = attempt.turn
-    if turn.access == "full" or attempt.transport == "nothing":
+    if turn.access == "full" or not TRANSPORT_FACTS[attempt.transport].starts_process:
         return attempt
     walled = wall_around(settings, COMMAND, turn.access, turn.folder, state=state, environ=attempt.env)
     if walled is None:

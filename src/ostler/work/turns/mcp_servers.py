@@ -13,6 +13,7 @@ from ostler.errors import OstlerError, quoted
 from ostler.model import McpServer, Turn
 from ostler.settings import McpEntry, Settings, nearest
 from ostler.work.probe import on_path
+from ostler.work.transports.facts import TRANSPORT_FACTS
 from ostler.work.turns.environment import holds_secret, password_in, pieces
 
 Wanted = McpServer | Mapping[str, Any] | str
@@ -166,12 +167,13 @@ def ready(turn: Turn, agent: Agent, path: str) -> tuple[McpServer, ...]:
 
 def taken(agent: Agent, turn: Turn) -> tuple[str, ...]:
     """The transports of MCP servers that the agent takes in such a turn."""
-    return (agent.dialog.mcp if agent.dialog else ()) if turn.transport == "dialog" else agent.mcp
+    return (agent.dialog.mcp if agent.dialog else ()) if TRANSPORT_FACTS[turn.transport].is_dialog else agent.mcp
 
 
 def _unsupported(server: McpServer, agent: Agent, turn: Turn) -> OstlerError:
     what = f"{agent.name} does not support MCP servers over {server.transport}"
-    if turn.transport != "dialog" and agent.dialog is not None and server.transport in agent.dialog.mcp:
+    in_dialog = TRANSPORT_FACTS[turn.transport].is_dialog
+    if not in_dialog and agent.dialog is not None and server.transport in agent.dialog.mcp:
         return OstlerError("unsupported", f"{what} without --dialog", "Use --dialog")
     able = ", ".join(a.name for a in AGENTS.values() if a.dialog and server.transport in a.dialog.mcp)
     return OstlerError("unsupported", what, f"In a dialog these do: {able}")

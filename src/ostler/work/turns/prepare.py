@@ -19,6 +19,7 @@ from ostler.work.known_agents import the_agent
 from ostler.work.probe import Probe, chosen, find, is_probed, judged, probe, remembered
 from ostler.work.project_config import MAX_TEXT, ProjectConfig, has_instructions, instructions, no_project_config
 from ostler.work.transports.choose import choose_transport, face_of, tui_of
+from ostler.work.transports.facts import TRANSPORT_FACTS
 from ostler.work.transports.transport import Attempt
 from ostler.work.turns import attachments
 from ostler.work.turns import mcp_servers as servers
@@ -88,7 +89,7 @@ async def prepare(setup: Setup, turn: Turn) -> Attempt:
 def _by_transport(setup: Setup, turn: Turn, server: Agent) -> Turn:
     """The turn with the transport that carries it."""
     transport = choose_transport(turn.transport, the_agent(setup.settings, turn.agent), server, setup.agents.values())
-    hooks = turn.hooks or True if transport == "visible" else turn.hooks  # by which its end is known
+    hooks = turn.hooks or True if TRANSPORT_FACTS[transport].needs_hooks else turn.hooks
     return structs.replace(turn, transport=transport, hooks=hooks)
 
 
@@ -122,7 +123,7 @@ def _with_flags(turn: Turn, server: Agent, launch: Launch) -> Launch:
 
 
 def _launch_of(server: Agent, transport: TransportName) -> Callable[[Turn, Host], Launch]:
-    return server.in_terminal if transport == "visible" and server.in_terminal else server.launch
+    return TRANSPORT_FACTS[transport].own_launch(server) or server.launch
 
 
 def _effective_turn(setup: Setup, turn: Turn, agent: Agent, walled: "Walled | None") -> Turn:

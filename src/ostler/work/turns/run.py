@@ -32,6 +32,7 @@ from ostler.model import (
 from ostler.store.files import private_folder, turn_path
 from ostler.work.known_agents import name_and_model
 from ostler.work.pool.quota import account_of, backoff, is_retried, used_up, used_up_at_end
+from ostler.work.transports.facts import TRANSPORT_FACTS
 from ostler.work.transports.launch_log import log_launch
 from ostler.work.transports.resources import TransportResources, transport_of
 from ostler.work.transports.stop import LeftInPane, Stop, unless_stopped
@@ -222,7 +223,7 @@ class TurnRun:
 
         exclude = frozenset(self.first.launch.folder_files)
         before = look(self.turn.folder, str(scratch), exclude, state=self.setup.settings.home, env=self.setup.environ)
-        if self.first.transport == "tmux":  # another process may be the one that compares
+        if TRANSPORT_FACTS[self.first.transport].survives:  # another process may be the one that compares
             keep(before, str(scratch))
         return before
 
@@ -230,7 +231,7 @@ class TurnRun:
         from ostler.work.diff.planted import keep_marks, marks_of
 
         marks = marks_of(self.turn.folder)
-        if self.first.transport == "tmux":
+        if TRANSPORT_FACTS[self.first.transport].survives:
             keep_marks(marks, scratch)
         return marks
 

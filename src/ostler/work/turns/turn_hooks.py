@@ -6,7 +6,7 @@ from ostler.agents import Agent
 from ostler.errors import OstlerError
 from ostler.model import Callback, Host, Turn
 from ostler.work.transports.choose import tui_of
-from ostler.work.transports.keepers import STAYING
+from ostler.work.transports.facts import TRANSPORT_FACTS
 from ostler.work.turns.setup import Setup
 
 _log = logging.getLogger(__name__)
@@ -17,11 +17,12 @@ async def callback_of(setup: Setup, turn: Turn, server: Agent) -> Callback | Non
 
     An agent's own screen has them unless somebody said no: they tell its end best. A dialog tells and asks by itself.
     """
+    facts = TRANSPORT_FACTS[turn.transport]
     in_tui = tui_of(server, turn.transport, setup.settings.tmux_shows) is not None
-    if turn.transport == "dialog" or not (turn.hooks or (turn.hooks is None and in_tui)):
+    if facts.is_dialog or not (turn.hooks or (turn.hooks is None and in_tui)):
         return None
     if server.hooks is None or setup.callbacks is None or turn.lean:
-        if turn.hooks == "ask" or turn.transport == "visible":
+        if turn.hooks == "ask" or facts.needs_hooks:
             able = ", ".join(agent.name for agent in setup.agents.values() if agent.hooks)
             message = f"{server.name} has no hooks that can ask" + (" with `lean`" if server.hooks else "")
             raise OstlerError("unsupported", message, f"Use --dialog, or one of: {able}")
@@ -36,7 +37,7 @@ async def callback_of(setup: Setup, turn: Turn, server: Agent) -> Callback | Non
 
 
 def notices_without_hooks(turn: Turn, host: Host) -> tuple[str, ...]:
-    if not turn.hooks or turn.transport == "dialog" or host.callback is not None:
+    if not turn.hooks or TRANSPORT_FACTS[turn.transport].is_dialog or host.callback is not None:
         return ()
     why = "`lean` leaves hooks out" if turn.lean else f"{turn.agent} has no hooks that ostler can use"
     return (f"{why}: this turn has none",)
@@ -50,6 +51,6 @@ def hook_environment(turn: Turn, callback: Callback | None) -> dict[str, str]:
         "OSTLER_CALLBACK_URL": callback.url,
         "OSTLER_CALLBACK_TOKEN": callback.token,
         "OSTLER_SESSION": turn.session,
-        **({"OSTLER_TURN": turn.id} if turn.transport not in STAYING else {}),
+        **({"OSTLER_TURN": turn.id} if not TRANSPORT_FACTS[turn.transport].stays else {}),
         **({"OSTLER_API_URL": callback.api_url} if callback.api_url else {}),
     }
