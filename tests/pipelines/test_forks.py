@@ -26,6 +26,20 @@ def test_what_needs_the_node_runs_again_and_the_rest_is_taken_over() -> None:
     assert sorted(forked_run(RUN, DONE, "a")[1]) == ["d"]
 
 
+def test_what_its_own_condition_skipped_is_taken_over_and_stops_nothing() -> None:
+    skipped = {**DONE, "a": NodeRow(run="r1", node="a", state="skipped", result=NodeResult(state="skipped"))}
+    assert sorted(forked_run(RUN, skipped, "b")[1]) == ["a", "d"]
+
+
+def test_what_was_skipped_since_another_one_failed_runs_again() -> None:
+    failed = NodeRow(run="r1", node="a", state="failed", result=NodeResult(state="failed"))
+    skipped = NodeResult(state="skipped", error="it needs a, which is failed")
+    nodes = {**DONE, "a": failed, "b": NodeRow(run="r1", node="b", state="skipped", result=skipped)}
+    assert sorted(forked_run(RUN, nodes, "d")[1]) == ["c"]
+    with pytest.raises(OstlerError, match="c needs b, which did not end well"):
+        forked_run(RUN, nodes, "c")
+
+
 def test_what_cannot_be_forked() -> None:
     failed = {**DONE, "a": NodeRow(run="r1", node="a", result=NodeResult(state="failed"))}
     for nodes, node, prompt, kind in (

@@ -26,3 +26,9 @@ def test_who_does_a_node() -> None:
         ("command", "command"),
         ("gate", "gate"),
     ]
+
+
+def test_what_stops_the_nodes_after_it() -> None:
+    stops = {state: NodeResult(state=state).stops for state in ("done", "failed", "cancelled", "skipped")}
+    assert stops == {"done": False, "failed": True, "cancelled": True, "skipped": False}
+    assert NodeResult(state="skipped", error="it needs a, which is failed").stops

@@ -21,7 +21,7 @@ def forked_run(
     again = {node, *pipeline.after(node)}
     given = {name: row.result for name, row in nodes.items() if name not in again and row.result is not None}
     for need in pipeline.node(node).needs:
-        if need not in given or not given[need].ok:
+        if need not in given or given[need].stops:
             hint = f"Fork from {need} instead"
             raise OstlerError("bad_request", f"{node} needs {need}, which did not end well in {old.id}", hint)
     if prompt is not None:
@@ -29,4 +29,4 @@ def forked_run(
             raise OstlerError("bad_request", f"{node} has no prompt: it is not a turn of an agent")
         changed = [structs.replace(each, prompt=prompt) if each.name == node else each for each in pipeline.nodes]
         pipeline = check_pipeline(old.id, structs.replace(pipeline, nodes=tuple(changed)))
-    return pipeline, {name: result for name, result in given.items() if result.ok or result.state == "skipped"}
+    return pipeline, {name: result for name, result in given.items() if not result.stops}

@@ -127,6 +127,11 @@ class NodeResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def ok(self) -> bool:
         return self.state == "done"
 
+    @property
+    def stops(self) -> bool:
+        """Whether nodes that need it are skipped: not by one that its own `when` has skipped, which has no error."""
+        return self.state in ("failed", "cancelled") or (self.state == "skipped" and bool(self.error))
+
 
 class Approval(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a person said at a gate. `prompt` stands for the node's own, `answer` for its result."""

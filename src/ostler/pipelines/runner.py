@@ -144,7 +144,7 @@ class PipelineRunner:
         if self._work.cancelled.is_set():
             return NodeResult(state="cancelled", error="the run was cancelled", kind="cancelled")
         bad = next((name for name, result in needed.items() if result.state in ("failed", "cancelled")), None)
-        bad = bad or next((name for name, result in needed.items() if result.state == "skipped" and result.error), None)
+        bad = bad or next((name for name, result in needed.items() if result.stops), None)
         if bad is not None and not node.when:
             return NodeResult(state="skipped", error=f"it needs {bad}, which is {needed[bad].state}")
         try:
