@@ -22,6 +22,8 @@ def test_a_session_in_each_format(shell: Shell) -> None:
     written = shell("export", "k3", "--format", "atif", "-o", "k3.json")
     assert (written.returncode, written.stdout) == (0, "")
     path = shell.folder / "k3.json"
+    path.chmod(0o644)
+    assert shell("export", "k3", "--format", "atif", "-o", "k3.json").returncode == 0
     made = json.loads(path.read_text())
     assert made["steps"][-1]["message"] == "done" and stat.S_IMODE(path.stat().st_mode) == 0o600
     head, *frames = records(shell("export", "k3", "--format", "asciicast").stdout)
@@ -42,6 +44,14 @@ def test_a_run_with_the_sessions_of_its_nodes(shell: Shell) -> None:
     assert [line["record"] for line in lines[:4]] == ["run", "node", "session", "turn"]
     (made,) = records(shell("export", run["id"], "--format", "atif").stdout)
     assert made["steps"][-1]["message"] == "first"
+    path = shell.folder / "report.md"
+    path.write_text("what was there before, and is longer than the report" * 100)
+    path.chmod(0o644)
+    for name in ("report.md", "new.md"):
+        assert shell("pipeline", "report", run["id"], "-o", name).returncode == 0
+        assert stat.S_IMODE((shell.folder / name).stat().st_mode) == 0o600
+        assert (shell.folder / name).read_text() == shell("pipeline", "report", run["id"]).stdout
+    assert shell("pipeline", "report", run["id"], "-o", "/dev/null").returncode == 0
 
 
 def test_what_is_not_there_is_said(shell: Shell) -> None:

@@ -376,6 +376,7 @@ async def test_a_run_waits_until_a_machine_fits_and_the_reason_is_told(
     assert f"{view['id']}  " in listed and "waiting" in listed and f"{view['id']}: {why}" in listed
     assert json.loads(ostler("list", "--json").stdout) == [view]
     assert (await pair.owl.get(f"/api/runs/{view['id']}"))["state"] == "waiting"
+    assert f"{view['id']} waits for a machine" in ostler("show", view["id"]).stderr
     unknown = ostler("run", "flow.toml", "--on", "any", "-i", "x=y")
     assert unknown.returncode == 2 and "x" in unknown.stderr
     assert ostler("run", "flow.toml", "--takeover").returncode == 2
@@ -397,6 +398,9 @@ async def test_a_run_waits_until_a_machine_fits_and_the_reason_is_told(
         assert row["folder"] == str(wren.folder) and nodes["last"]["result"]["text"].split() == ["hello", "slept"]
         assert holder(database, view["id"]) == ("wren", 1, "done")
         assert f"wren:{wren.folder}" in ostler("list").stdout
+        for args in (["show"], ["report"], ["cancel"], ["resume"], ["approve", "last"], ["fork", "last"]):
+            refused = ostler(args[0], view["id"][:8], *args[1:])
+            assert refused.returncode == 2 and f"{view['id']} is a run of machine wren" in refused.stderr
         own = json.loads(ostler("run", "flow.toml", "--json").stdout)["run"]["id"]
         listed_runs = json.loads(ostler("list", "--json").stdout)
         told = (await pair.hawk.get("/api/runs"))["items"]

@@ -1,6 +1,7 @@
 """`ostler export`."""
 
 import os
+import stat
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -37,17 +38,17 @@ def export(session: str | None, form: str, output: str | None, endpoint: str | N
     if form != "otel" and (endpoint or content):
         raise click.UsageError("--endpoint and --content are for --format otel")
     if form == "asciicast":
-        _write(_recording(session), output)
+        write_output(_recording(session), output)
         return
     record = with_ostler(lambda o: _read(o, session))
     if form == "otel":
         _send(record, endpoint, content)
     elif form == "atif":
-        _write(_trajectories(record), output)
+        write_output(_trajectories(record), output)
     else:
         from ostler.export.record import ndjson
 
-        _write(ndjson(record), output)
+        write_output(ndjson(record), output)
 
 
 async def _read(o: "Ostler", key: str | None) -> "SessionRecord | RunRecord":
@@ -114,13 +115,26 @@ def _recording(session: str | None) -> Iterable[bytes]:
             yield data
 
 
-def _write(pieces: Iterable[bytes], output: str | None) -> None:
+def write_output(pieces: Iterable[bytes], output: str | None) -> None:
     """To stdout, or to a file that nobody else can read: prompts and outputs are in it."""
     if output is None:
         for piece in pieces:
             sys.stdout.buffer.write(piece)
         return
-    fd = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    fd = os.open(output, os.O_WRONLY | os.O_CREAT, 0o600)
     with os.fdopen(fd, "wb") as file:
+        if stat.S_ISREG(os.fstat(fd).st_mode):  # and no pipe
+            _make_private(fd, output)
+            os.ftruncate(fd, 0)
         for piece in pieces:
             file.write(piece)
+
+
+def _make_private(fd: int, output: str) -> None:
+    """One that was there may be open to others."""
+    try:
+        os.fchmod(fd, 0o600)
+    except PermissionError:
+        from ostler.errors import OstlerError
+
+        raise OstlerError("denied", f"{output} belongs to another user", "Write to another file") from None

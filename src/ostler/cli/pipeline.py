@@ -101,16 +101,20 @@ def run(what: str, given: tuple[str, ...], folder: str, mode: Any, on: str | Non
 def resume(key: str, json: bool) -> int:
     """Resume RUN, whose process died. What is finished is not done again. RUN may be `last`."""
 
-    async def found(o: "Ostler", runs: "Runs") -> "RunRow":
+    return _resume(key, json)
+
+
+def _resume(key: str, json: bool) -> int:
+    async def interrupted(o: "Ostler", runs: "Runs") -> "RunRow":
         from ostler.errors import OstlerError
 
-        row = runs.find(key)
+        row = await _found(o, runs, key)
         if row.state != "running":
             hint = f"Run part of it again: ostler pipeline fork {row.id} NODE"
             raise OstlerError("bad_request", f"{row.id} is {row.state}: there is nothing to resume", hint)
         return row
 
-    return _run(found, json)
+    return _run(interrupted, json)
 
 
 @pipeline.command("fork", short_help="Run part of a run again, from one node on.")
@@ -124,7 +128,7 @@ def fork(key: str, node: str, prompt: str | None, json: bool) -> int:
     async def forked(o: "Ostler", runs: "Runs") -> "RunRow":
         from ostler.pipelines.forks import forked_run
 
-        old = runs.find(key)
+        old = await _found(o, runs, key)
         changed, given = forked_run(old, runs.nodes(old.id), node, prompt)
         await _check_places(o, changed)
         new = runs.new(changed, old.folder, old.inputs, owner=o.desk.id, fork_of=old.id, given=given)
@@ -181,7 +185,7 @@ def show(key: str, whole: bool, json: bool) -> None:
 
     async def read(o: "Ostler", runs: "Runs") -> "tuple[RunRow, dict[str, NodeRow]]":
         await runs.look_after()
-        row = runs.find(key)
+        row = await _found(o, runs, key)
         return row, runs.nodes(row.id)
 
     row, nodes = _with_runs(read)
@@ -209,20 +213,20 @@ def report_run(key: str, form: str, output: str | None) -> None:
       ostler pipeline report
       ostler pipeline report r3f2a1 --html -o report.html
     """
+    from ostler.cli.export import write_output
     from ostler.pipelines.report import report
     from ostler.pipelines.report_html import report_html
     from ostler.terminal.safe import safe
 
     async def written(o: "Ostler", runs: "Runs") -> str:
-        row = runs.find(key)
+        row = await _found(o, runs, key)
         return (report_html if form == "html" else report)(row, runs.nodes(row.id))
 
     text = _with_runs(written)
     if output is None:
         click.echo(safe(text), nl=False)
     else:
-        with open(output, "w", encoding="utf-8") as file:
-            file.write(text)
+        write_output([text.encode()], output)
 
 
 @pipeline.command("approve", short_help="Answer the gate of a node.")
@@ -231,8 +235,8 @@ def report_run(key: str, form: str, output: str | None) -> None:
 @click.option("--deny", is_flag=True, help="Reject it: the node does not run.")
 @click.option("--prompt", metavar="TEXT", help="Run it with this prompt instead.")
 @click.option("--answer", metavar="TEXT", help="Skip the node and use TEXT as its answer.")
-def approve(key: str, node: str, deny: bool, prompt: str | None, answer: str | None) -> None:
-    """Approve NODE of RUN, which waits for a person.
+def approve(key: str, node: str, deny: bool, prompt: str | None, answer: str | None) -> int:
+    """Approve NODE of RUN, which waits for a person. A run whose process died is resumed here.
 
     \b
       ostler pipeline approve r3f2a1 merge
@@ -244,11 +248,14 @@ def approve(key: str, node: str, deny: bool, prompt: str | None, answer: str | N
     from ostler.cli.user import user_name
     from ostler.pipelines.model import Approval
 
-    async def answered(o: "Ostler", runs: "Runs") -> None:
-        await runs.approve(runs.find(key), node, Approval(go=not deny, by=user_name(), prompt=prompt, answer=answer))
+    async def answered(o: "Ostler", runs: "Runs") -> "tuple[RunRow, bool]":
+        row = await _found(o, runs, key)
+        await runs.approve(row, node, Approval(go=not deny, by=user_name(), prompt=prompt, answer=answer))
+        return row, runs.owned(row)
 
-    _with_runs(answered)
+    run, owned = _with_runs(answered)
     click.echo(f"{node} is {'denied' if deny else 'approved'}")
+    return 0 if owned else _resume(run.id, json=False)
 
 
 @pipeline.command("cancel", short_help="Cancel a run.")
@@ -257,7 +264,7 @@ def cancel(key: str) -> None:
     """Cancel RUN (default: the last one), whichever process runs it: all its agents and commands end."""
 
     async def cancelled(o: "Ostler", runs: "Runs") -> str:
-        row = runs.find(key)
+        row = await _found(o, runs, key)
         if row.state not in ("running", "cancelling"):
             return f"{row.id} has ended already: it is {row.state}"
         row = await runs.cancel(row)
@@ -274,6 +281,19 @@ def _with_runs(act: "Callable[[Ostler, Runs], Awaitable[Result]]") -> Result:
     from ostler.pipelines.runs import Runs
 
     return with_ostler(lambda o: act(o, Runs(o.store)))
+
+
+async def _found(o: "Ostler", runs: "Runs", key: str) -> "RunRow":
+    """Raises not_found; of a run that another machine has, with the name of that machine."""
+    from ostler.cli.pipeline_on import run_elsewhere
+    from ostler.errors import OstlerError
+
+    try:
+        return runs.find(key)
+    except OstlerError as error:
+        if error.kind == "not_found" and key not in ("", "last"):
+            raise (await run_elsewhere(str(o.store.folder), key) or error) from None
+        raise
 
 
 async def _check_places(o: "Ostler", pipeline: "Pipeline") -> None:

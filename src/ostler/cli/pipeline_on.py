@@ -69,6 +69,18 @@ async def runs_elsewhere(home: str, limit: int) -> "list[RunView]":
     return [view for view in convert(told["items"], list[RunView]) if view.machine or view.state == "waiting"]
 
 
+async def run_elsewhere(home: str, key: str) -> OstlerError | None:
+    """What is said to somebody who looks for a run that another machine has, or that waits for one."""
+    found = [view for view in await runs_elsewhere(home, _MOST) if view.id.startswith(key)]
+    if len(found) != 1:
+        return None
+    (view,) = found
+    if not view.machine:
+        return OstlerError("not_found", f"{view.id} waits for a machine", "Look at it, or cancel it, on the page")
+    hint = f"Use the page, or there: ostler pipeline show {view.id}"
+    return OstlerError("not_found", f"{view.id} is a run of machine {view.machine}", hint)
+
+
 def run_columns(view: "RunView", home: str) -> tuple[str, ...]:
     """A run as a line of `list`."""
     done = sum(node.ended_at is not None for node in view.nodes)

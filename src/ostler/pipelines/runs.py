@@ -210,8 +210,10 @@ class Runs:
         return _node(await self._store.change_documents(write, full=full))
 
     async def approve(self, run: RunRow, node: str, approval: Approval) -> NodeRow:
-        """Answers the gate of a node. Raises bad_request if it waits at none."""
+        """Answers the gate of a node. Raises bad_request if it waits at none, or the run has ended."""
         run.pipeline.find(node)
+        if run.state != "running":
+            raise OstlerError("bad_request", f"{run.id} is {run.state}: there is nothing to answer")
         row = self.node(run.id, node)
         if row.state != "gate":
             raise OstlerError("bad_request", f"{node} does not wait for an approval: it is {row.state}")
