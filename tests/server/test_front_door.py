@@ -100,6 +100,15 @@ async def _got(client: httpx.AsyncClient, path: str) -> Any:
     return answer.json() if answer.status_code == 200 else None
 
 
+async def test_what_is_passed_on_is_counted_as_that(pair: Pair) -> None:
+    session = await new_session(pair)
+    assert (await pair.http.get(f"/api/sessions/{session['id']}")).status_code == 200
+    counted = (await pair.http.get("/metrics")).text
+    assert 'ostler_http_requests_total{method="GET",route="passed",status="200"} 1.0' in counted
+    assert 'ostler_http_requests_total{method="POST",route="passed",status="201"} 1.0' in counted
+    assert 'route="page"' not in counted
+
+
 async def test_connections_are_kept(pair: Pair) -> None:
     session = await new_session(pair)
     seen = []

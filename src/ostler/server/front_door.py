@@ -27,6 +27,7 @@ from ostler.work import Ostler
 _ASKED = (b"accept", b"content-type", b"content-length", b"idempotency-key", b"last-event-id")
 _ANSWERED = (b"content-type", b"content-length", b"content-disposition", b"retry-after", b"allow", b"x-accel-buffering")
 _SECONDS = 5.0  # for what is asked on the way
+PASSED = "passed"  # the route by which such a request is counted here; the other machine counts it by its own
 
 
 class PassedRoute(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +81,9 @@ class FrontDoor:
         route, receive = await self._route(scope, receive, person)
         if route is None:
             await here(receive)
-        elif scope["type"] == "websocket":
+            return
+        scope["path_template"] = PASSED
+        if scope["type"] == "websocket":
             await self._pass_socket(route, person, receive, send)
         else:
             await self._pass_http(route, person, scope, receive, send)
