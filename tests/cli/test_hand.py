@@ -3,6 +3,7 @@
 import json
 
 from cli.conftest import Shell
+from cli.in_pty import InPty
 
 
 def test_a_session_is_handed_over_with_what_was_done(shell: Shell) -> None:
@@ -16,6 +17,22 @@ def test_a_session_is_handed_over_with_what_was_done(shell: Shell) -> None:
     assert (handed.returncode, envelope["agent"], envelope["text"]) == (0, "codex", "finished")
     rows = {row["name"]: row for row in json.loads(shell("sessions", "--json").stdout)}
     assert rows["new"]["handed_from"] == rows["old"]["id"] and rows["new"]["access"] == "write"
+
+
+def test_what_the_other_agent_asks_is_answered_here(shell: Shell) -> None:
+    shell.toml('[profiles.talker]\nagent = "codex"\ntransport = "dialog"\n')
+    assert shell("run", "claude", "[[say:half done]]", "--name", "old", "--access", "write", "-q").returncode == 0
+    ask = (
+        '[[ask:{"tool": "shell", "input": {"command": "touch made"},'
+        ' "options": ["allow_once", "reject_once"], "then": [{"run": "touch made"}]}]] [[say:so it is]]'
+    )
+    pty = InPty(["hand", "old", "talker", ask], cwd=shell.folder, env=shell.environ, cols=200)
+    try:
+        pty.until(b"[a]llow  [d]eny  [v]iew ?")
+        pty.type(b"a\r")
+        assert pty.end() == 0 and (shell.folder / "made").exists()
+    finally:
+        pty.close()
 
 
 def test_what_has_no_turns_cannot_be_handed_over(shell: Shell) -> None:

@@ -45,7 +45,7 @@ def test_what_would_ask_or_act_is_left_out(shell: Shell) -> None:
     assert shell("play", "evil.cast").stdout == "ab\x1b]0;title\x07c"
 
 
-@pytest.mark.parametrize(("stop", "code"), [(b"q", 130), (b"\x03", 130), (signal.SIGTERM, 130)])
+@pytest.mark.parametrize(("stop", "code"), [(b"q", 0), (b"\x03", 130), (signal.SIGTERM, 130)])
 def test_it_can_be_stopped_and_leaves_the_terminal_in_order(shell: Shell, stop: bytes | int, code: int) -> None:
     cast(shell.folder / "long.cast", (0.0, "o", "\x1b[?1049h\x1b[?25lbegun"), (9000.0, "o", "never"), width=200)
     played = InPty(["play", "long.cast"], cwd=shell.folder, env=shell.environ)

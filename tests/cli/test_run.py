@@ -363,6 +363,15 @@ def test_completion_knows_agents_and_sessions(shell: Any) -> None:
     assert completed("ostler", "co") == ["completion"]
 
 
+@pytest.mark.parametrize("command", ["show", "attach", "play"])
+def test_completion_says_nothing_of_a_folder_that_is_not_trusted(shell: Any, command: str) -> None:
+    """The line that is being typed stands there."""
+    (shell.folder / "ostler.toml").write_text('default_agent = "script"\n')
+    assert "note: " in shell("sessions").stderr
+    env = {"_OSTLER_COMPLETE": "bash_complete", "COMP_WORDS": f"ostler {command} x", "COMP_CWORD": "2"}
+    assert shell(env=env).stderr == ""
+
+
 def test_a_terminal_that_is_not_utf8(shell: Any) -> None:
     env = {"LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
     ran = shell("run", "script", "[[say:ok]]", env=env)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
+from cli.in_pty import InPty
 from machines.conftest import database, postgres  # noqa: F401
 from prefork import run_ostler
 from server.served import Served, serving
@@ -57,6 +58,26 @@ async def test_a_turn_runs_elsewhere_and_is_shown_here(pair: Pair, tmp_path: Pat
     shown = await pair.run("--on", "owl", "-C", folder, "script", "[[say:neigh]]")
     assert shown.returncode == 0 and "neigh" in shown.stdout
     assert shown.stderr.startswith("session ") and shown.stderr.strip().endswith(" on owl")
+
+
+async def test_what_is_asked_elsewhere_is_answered_here(pair: Pair) -> None:
+    ask = (
+        '[[ask:{"tool": "shell", "input": {"command": "touch made"},'
+        ' "options": ["allow_once", "reject_once"], "then": [{"run": "touch made"}]}]] [[say:so it is]]'
+    )
+    args = ["run", "--on", "owl", "-C", str(pair.far.folder), "--dialog", "--access", "write", "script", ask]
+
+    def answered() -> int:
+        pty = InPty(args, cwd=pair.door.folder, env=pair.door.env, cols=200)
+        try:
+            pty.until(b"[a]llow  [d]eny  [v]iew ?")
+            pty.type(b"a\r")
+            return pty.end()
+        finally:
+            pty.close()
+
+    assert await asyncio.to_thread(answered) == 0
+    assert (pair.far.folder / "made").exists()
 
 
 async def test_what_cannot_be_is_said(pair: Pair) -> None:

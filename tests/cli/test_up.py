@@ -248,14 +248,19 @@ def test_links_and_tokens(ups: Shell) -> None:
     assert ask(made["link"], "GET", "/api/me", **bearer)[1]["rights"] == "type"
     assert ask(made["link"], "POST", "/api/links", {}, **bearer)[0] == 403
 
-    new = ups("link", "--revoke-all").stdout.strip()
+    told = ups("link", "--revoke-all")
+    new = told.stdout.strip()
+    assert (LINK.fullmatch(new) is not None, told.stderr) == (True, "all links, logins and tokens are revoked\n")
     assert ask(new, "GET", "/api/me", **bearer)[0] == 401
     assert log_in(new)["rights"] == "admin"
+    assert json.loads(ups("link", "--revoke-all", "--json").stdout)["revoked"] is True
+    assert "revoked" not in json.loads(ups("link", "--json").stdout)
 
 
 def test_revoking_without_a_server(ups: Shell) -> None:
     ran = ups("link", "--revoke-all")
     assert (ran.returncode, ran.stdout) == (0, "all links, logins and tokens are revoked\n")
+    assert json.loads(ups("link", "--revoke-all", "--json").stdout) == {"revoked": True}
     key = state_of(ups) / "server.key"
     before = key.read_bytes()
     ups("link", "--revoke-all")

@@ -11,9 +11,8 @@ from ostler.pipelines.model import Node, Pipeline, RunRow
 from ostler.pipelines.shared_runs import SharedRuns
 from ostler.store import Store
 
-RUN = RunRow(
-    id="r1", pipeline=Pipeline(name="p", nodes=(Node(name="a", gate="?"),)), folder="/w", created_at=1.0, fence=1
-)
+PIPELINE = Pipeline(name="flow", nodes=(Node(name="a", gate="?"),))
+RUN = RunRow(id="r1", pipeline=PIPELINE, folder="/w", created_at=1.0, fence=1)
 
 
 class _Index:

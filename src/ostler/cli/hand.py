@@ -34,6 +34,7 @@ def hand(**options: Any) -> int:
 
 
 async def _hand(options: dict[str, Any]) -> int:
+    from ostler.cli.run import asking, may_ask
     from ostler.cli.turns import exit_code, opened, settings_for, show_turn
     from ostler.cli.views import choose_view
     from ostler.errors import OstlerError
@@ -55,6 +56,8 @@ async def _hand(options: dict[str, Any]) -> int:
             verbose=False,
             access=access or live.row.access,
         )
+        if may_ask(live, live.setup.settings):
+            view = asking(o, live, view)
         handle = live.run(prompt, access=access, wait=options["wait"])
         await show_turn(view, live.row.agent, handle, o.turns.cancel_all)
         if handle.envelope is None:

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from ostler.server.auth import Authenticator
 
 
+_REVOKED = "all links, logins and tokens are revoked"
+
+
 @click.command(short_help="Create a login link or a token for the server.")
 @click.option("--rights", type=click.Choice(["view", "type", "admin"]), default="admin", help="What it allows.")
 @click.option("-n", "--name", metavar="NAME", help="Who it is for (default: you).")
@@ -56,6 +59,7 @@ def link(**options: Any) -> None:
 
 
 def _print_link(options: dict[str, Any], auth: "Authenticator", name: str, home: str) -> None:
+    from ostler.cli.views import json_text
     from ostler.errors import OstlerError
     from ostler.server.auth import LINK_SECONDS
     from ostler.server.lock import who_serves
@@ -63,7 +67,7 @@ def _print_link(options: dict[str, Any], auth: "Authenticator", name: str, home:
     serves = who_serves(home)
     if serves is None or not serves.url:
         if options["revoke_all"]:
-            click.echo("all links, logins and tokens are revoked")
+            click.echo(json_text({"revoked": True}) if options["json"] else f"{_REVOKED}\n", nl=False)
             return
         raise OstlerError("not_found", "no server is running here", "Start it: ostler up")
     rights: Rights = options["rights"]
@@ -73,7 +77,14 @@ def _print_link(options: dict[str, Any], auth: "Authenticator", name: str, home:
 def _print_one(options: dict[str, Any], what: str, value: str) -> None:
     from ostler.cli.views import json_text
 
-    click.echo(json_text({what: value, "rights": options["rights"]}) if options["json"] else f"{value}\n", nl=False)
+    revoked = options["revoke_all"]
+    if options["json"]:
+        facts = {what: value, "rights": options["rights"], **({"revoked": True} if revoked else {})}
+        click.echo(json_text(facts), nl=False)
+        return
+    if revoked:
+        click.echo(_REVOKED, err=True)  # stdout has the new one alone
+    click.echo(value)
 
 
 def _with_folder(home: str) -> None:

@@ -86,22 +86,22 @@ async def _play(cast: "Cast", speed: float, idle_limit: float | None) -> int:
         _warn_of_size(cast, user)
         task = asyncio.ensure_future(_show(cast, user, speed, idle_limit))
         loop = asyncio.get_running_loop()
-        stopped = False
+        code = 0
 
-        def stop() -> None:
-            nonlocal stopped
-            stopped = True
+        def stop(ended_with: int) -> None:
+            nonlocal code
+            code = ended_with
             task.cancel()
 
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, stop)
+            loop.add_signal_handler(number, stop, 130)
         if user.keys is not None:
             loop.add_reader(user.keys, _typed, user.keys, stop)
         with suppress(asyncio.CancelledError, OSError):  # the user stopped it, or the terminal has gone
             await task
     if user.shows:
         click.echo()
-    return 130 if stopped else 0
+    return code
 
 
 async def _show(cast: "Cast", user: Any, speed: float, idle_limit: float | None) -> None:
@@ -118,8 +118,10 @@ def _typed(keys: int, stop: Any) -> None:
         data = os.read(keys, 1024)
     except OSError:
         data = b""
-    if not data or b"\x03" in data or b"q" in data:
-        stop()
+    if not data or b"\x03" in data:
+        stop(130)
+    elif b"q" in data:  # the usual way to leave is no error
+        stop(0)
 
 
 def _warn_of_size(cast: "Cast", user: Any) -> None:

@@ -24,7 +24,7 @@ from ostler.model import TransportName
 if TYPE_CHECKING:
     from ostler.cli.ask_view import AskingView, Questioner
     from ostler.cli.views import TurnDisplay
-    from ostler.model import Limits, Waiting
+    from ostler.model import HookMode, Limits, Waiting
     from ostler.settings import Settings
     from ostler.testing.cassettes import Recorder
     from ostler.work import LiveSession, Ostler
@@ -264,7 +264,7 @@ async def _run(
             **{key: options[key] for key in ("json", "events", "quiet", "verbose")},
             access=options["access"] or session.row.access,
         )
-        if _asks(session, setup.settings, turn) and not options["events"]:
+        if may_ask(session, setup.settings, turn["transport"], turn["hooks"]) and not options["events"]:
             view = asking(o, session, view)
         if not (options["quiet"] or options["json"] or options["events"]):
             o.turns.line.told = _show_waiting
@@ -284,26 +284,26 @@ def _show_waiting(wait: "Waiting") -> None:
     click.echo(f"waiting: {wait_text(wait)} (place {wait.position})", err=True)
 
 
-def _asks(session: "LiveSession", settings: "Settings", turn: dict[str, Any]) -> bool:
-    """Whether somebody may be asked: then that is the person at this terminal."""
+def may_ask(
+    session: "LiveSession",
+    settings: "Settings",
+    transport: TransportName | None = None,
+    hooks: "HookMode | None" = None,
+) -> bool:
+    """Whether somebody may be asked: then that is the person at this terminal. None: the options do not say."""
     from ostler.work.transports.facts import TRANSPORT_FACTS
 
     profile = settings.profiles.get(session.row.profile or "")
-    transport = turn["transport"] or session.row.transport or (profile.transport if profile else None)
-    hooks = (turn["hooks"], profile.hooks if profile else None, settings.hooks)
-    asks = transport is not None and TRANSPORT_FACTS[transport].asks_people
-    return asks or next((each for each in hooks if each is not None), False) == "ask"
+    used = transport or session.row.transport or (profile.transport if profile else None)
+    said = (hooks, profile.hooks if profile else None, settings.hooks)
+    asks = used is not None and TRANSPORT_FACTS[used].asks_people
+    return asks or next((each for each in said if each is not None), None) == "ask"
 
 
 def asking(
     o: "Ostler", session: "LiveSession", view: "TurnDisplay", person: "Questioner | None" = None
 ) -> "TurnDisplay | AskingView":
-    """The view, which puts asks to the person at this terminal; without one, they wait for others."""
-    from ostler.cli.ask_view import AskingView, PlainInput
-    from ostler.cli.stdin import at_a_terminal
-
-    if not at_a_terminal():
-        return view
+    """The view of a turn of this process, which puts asks to the person at this terminal."""
 
     async def answer(said: "AskAnswer") -> None:
         try:
@@ -311,7 +311,17 @@ def asking(
         except OstlerError as error:
             complain(str(error), 0)
 
-    return AskingView(view, lambda said: o.turns.own(answer(said)), person or PlainInput())
+    return asking_view(view, lambda said: o.turns.own(answer(said)), person)
+
+
+def asking_view(
+    view: "TurnDisplay", said: "Callable[[AskAnswer], None]", person: "Questioner | None" = None
+) -> "TurnDisplay | AskingView":
+    """The view, which puts asks to the person at this terminal; without one, they wait for others."""
+    from ostler.cli.ask_view import AskingView, PlainInput
+    from ostler.cli.stdin import at_a_terminal
+
+    return AskingView(view, said, person or PlainInput()) if at_a_terminal() else view
 
 
 @contextlib.contextmanager

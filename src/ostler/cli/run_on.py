@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from ostler.cli import complain
 from ostler.cli.local_server import LocalServer, problem_of
+from ostler.errors import OstlerError
 from ostler.model import AnyEvent, Attachment, Ended, Envelope
 
 if TYPE_CHECKING:
     from ostler.settings import Settings
+    from ostler.work.dialogs.asks import AskAnswer
 
 _NOT_THERE = ("session", "resume", "agent_session", "record", "wait_for")  # what only a session of this machine has
 _SESSION = ("name", "model", "access", "system", "system_mode")
@@ -30,6 +33,7 @@ async def run_on(
     settings: "Settings", who: str | None, prompt: str, turn: dict[str, Any], options: dict[str, Any]
 ) -> int:
     """Runs the turn where `--on` says, and shows it here. Ctrl-C cancels it there."""
+    from ostler.cli.run import asking_view
     from ostler.cli.turns import exit_code, show_turn
     from ostler.cli.views import choose_view
 
@@ -47,6 +51,8 @@ async def run_on(
             "POST", f"/api/sessions/{session['id']}/turns", await _new_turn(server, prompt, turn, options)
         )
         events = FarEvents(server, session["id"], started["id"])
+        if not options["events"]:
+            view = asking_view(view, events.answer)
         await show_turn(view, session["agent"], events, events.cancel)
         told = await server.ask("GET", f"/api/turns/{started['id']}/envelope")
         envelope = msgspec.convert(told, Envelope)
@@ -61,7 +67,7 @@ class FarEvents:
 
     def __init__(self, server: LocalServer, session: str, turn: str) -> None:
         self._server, self._session, self._turn = server, session, turn
-        self._cancelling: asyncio.Task[Any] | None = None
+        self._asking: set[asyncio.Task[None]] = set()  # what the server is asked for beside the events
 
     async def __aiter__(self) -> AsyncIterator[AnyEvent]:
         decode = msgspec.json.Decoder(AnyEvent).decode
@@ -75,12 +81,26 @@ class FarEvents:
                     return
 
     def cancel(self) -> bool:
-        self._cancelling = asyncio.create_task(self._server.ask("POST", f"/api/turns/{self._turn}/cancel"))
+        self._ask("cancel")
         return True
 
+    def answer(self, said: "AskAnswer") -> None:
+        self._ask("answer", {"ask": said.ask, "option": said.option, "message": said.message})
+
     async def aclose(self) -> None:
-        if self._cancelling is not None:
-            await self._cancelling
+        if self._asking:
+            await asyncio.wait(self._asking)
+
+    def _ask(self, verb: str, body: dict[str, str] | None = None) -> None:
+        task = asyncio.create_task(self._asked(verb, body))
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
+    async def _asked(self, verb: str, body: dict[str, str] | None) -> None:
+        try:
+            await self._server.ask("POST", f"/api/turns/{self._turn}/{verb}", body)
+        except OstlerError as error:
+            complain(str(error), 0)
 
 
 async def _new_session(

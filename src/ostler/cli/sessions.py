@@ -23,15 +23,15 @@ def complete_session(ctx: click.Context, param: click.Parameter, incomplete: str
     async def keys(o: "Ostler") -> list[str]:
         return [key for row in o.sessions() for key in (row.name, row.id) if key and key.startswith(incomplete)]
 
-    return with_ostler(keys)
+    return with_ostler(keys, silently=True)
 
 
-def with_ostler(act: "Callable[[Ostler], Awaitable[Result]]") -> Result:
-    """The result of an act on the store that holds here."""
+def with_ostler(act: "Callable[[Ostler], Awaitable[Result]]", *, silently: bool = False) -> Result:
+    """The result of an act on the store that holds here. `silently`: no notes on the settings, for somebody types."""
     from ostler.cli.turns import opened, settings_for
 
     async def acted() -> Result:
-        async with opened(settings_for(None), "cli") as o:
+        async with opened(settings_for(None, silently=silently), "cli") as o:
             return await act(o)
 
     return asyncio.run(acted())

@@ -18,14 +18,14 @@ def complete_terminal(ctx: click.Context, param: click.Parameter, incomplete: st
     async def keys(o: "Ostler") -> list[str]:
         return [row.id for row in o.terminals.list(live=True) if row.id.startswith(incomplete)]
 
-    return [*with_ostler(keys), *complete_session(ctx, param, incomplete)]
+    return [*with_ostler(keys, silently=True), *complete_session(ctx, param, incomplete)]
 
 
 def complete_recorded(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     async def keys(o: "Ostler") -> list[str]:
         return [row.id for row in o.terminals.list() if row.recording and row.id.startswith(incomplete)]
 
-    return with_ostler(keys)
+    return with_ostler(keys, silently=True)
 
 
 @click.command(short_help="List terminals.")

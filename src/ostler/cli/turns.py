@@ -24,10 +24,12 @@ class Events(Protocol):
     async def aclose(self) -> None: ...
 
 
-def settings_for(folder: str | None, flags: Mapping[str, Any] | None = None) -> Settings:
-    """The settings that hold in a folder; what the user should know of them goes to stderr."""
+def settings_for(folder: str | None, flags: Mapping[str, Any] | None = None, *, silently: bool = False) -> Settings:
+    """The settings that hold in a folder; what the user should know of them goes to stderr, unless `silently`."""
     where = folder or "."
     loaded = load_settings(folder=where, environ=os.environ, flags=flags or {})
+    if silently:
+        return loaded.settings
     for notice in loaded.notices:
         print(f"note: {one_line(notice, 1000)}", file=sys.stderr)
     SHOWN_BEFORE.update(loaded.notices)
