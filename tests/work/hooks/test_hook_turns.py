@@ -272,6 +272,14 @@ async def test_a_person_decides_about_a_tool_call(option: str, stable: Stable) -
         assert session.last and session.last.ok
 
 
+@pytest.mark.parametrize("mode", [True, "ask"])
+async def test_a_call_that_is_too_large_to_be_told_of_is_denied(mode: Any, stable: Stable) -> None:
+    stable.script.plays([{"write": {"path": "large", "content": "x" * BODY_LIMIT}}, {"say": "done"}])
+    _, events = await stable.turn("go", hooks=mode, access="write")
+    (ended,) = [event for event in events if isinstance(event, ToolEnded)]
+    assert (ended.ok, ended.denied, (stable.folder / "large").exists()) == (False, True, False)
+
+
 async def test_a_call_that_is_told_again_gets_the_same_answer(stable: Stable) -> None:
     """Its hook was sent twice: one ask, and nobody gets by it."""
     told = {"hook_event_name": "PreToolUse", "tool_name": "shell", "tool_input": {"command": "rm hay"}}
