@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from msgspec import structs
 
 from ostler.errors import OstlerError
 from ostler.model import Ended, TurnRow
@@ -14,7 +13,6 @@ from ostler.process import tree
 from ostler.work import Ostler
 from ostler.work.turns import unwritten
 from ostler.work.turns.journal import Journal
-from ostler.work.turns.unwritten import Unwritten
 from waiting import until
 from work.scripted import Stable, collect
 
@@ -207,36 +205,3 @@ async def test_a_write_that_fails_gives_its_numbers_back(stable: Stable, disk: D
         await journal.add([Raw(line="after")])
         found = [event.seq for event in store.events("s")]
         assert found == list(range(1, len(found) + 1))
-
-
-async def test_an_end_that_nobody_can_take_any_more_is_not_tried_for_ever(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async def gone() -> None:
-        raise OstlerError("not_found", "There is no turn t")
-
-    owed = Unwritten()
-    owed.keep("t", gone)
-    await until(lambda: "t" not in owed)
-    await owed.close()
-    assert "the end of t cannot be written" in caplog.text
-
-
-async def test_the_clock_of_the_machine_may_be_set_while_a_turn_runs(
-    stable: Stable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import time
-
-    from ostler.model import ToolEnded
-
-    real = time.time
-    stable.script.plays([{"write": "hay.txt"}, {"say": "done"}])
-    async with stable.ostler() as o:
-        session = await o.session("script", folder=str(stable.folder))
-        events = []
-        async for event in session.run("go", access="write"):
-            events.append(event)
-            monkeypatch.setattr(time, "time", lambda: real() - 86_400 * len(events))
-    assert session.last and 0 < session.last.duration_ms < 600_000
-    assert all(0 <= e.duration_ms < 600_000 for e in events if isinstance(e, ToolEnded))
-    assert structs.asdict(session.last)["status"] == "ok"

@@ -1,7 +1,6 @@
 import os
 import subprocess
 import sys
-import time
 
 from ostler.process import tree
 from ostler.process.warden import descendants, processes, stat
@@ -90,8 +89,7 @@ time.sleep(600)
         [sys.executable, "-c", code], env={"OSTLER_TURN": mark}, stdout=subprocess.PIPE, text=True
     )
     child = int(process.stdout.readline())
-    while tree.command(child) != "sleep 617":  # a moment after exec its name is not there yet
-        time.sleep(0.001)
+    wait_until(lambda: tree.command(child) == "sleep 617")  # a moment after exec its name is not there yet
     names = tree.end_marked([mark], grace=0.1)
     assert sorted(int(name.split()[0]) for name in names) == sorted([process.pid, child])
     assert f"{child} sleep 617" in names

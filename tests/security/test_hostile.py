@@ -1,5 +1,6 @@
 """A hostile repository, curious neighbours, and prompts that look like flags."""
 
+import asyncio
 import hashlib
 import os
 import signal
@@ -13,8 +14,9 @@ import pytest
 
 from ostler.agents import AGENTS
 from ostler.errors import OstlerError
-from ostler.model import Host, Limits, Turn
+from ostler.model import Host, Limits, Started, Turn
 from ostler.process import tree
+from ostler.testing import Clock
 from waiting import until
 from work.scripted import Stable, collect
 
@@ -181,7 +183,7 @@ def cursor_that_stays(stable: Stable) -> None:
     stable.script.env = {"PATH": f"{agent.parent}:{os.environ['PATH']}"}
 
 
-async def test_a_file_put_into_the_folder_is_removed_also_when_ostler_is_killed(stable: Stable) -> None:
+async def test_a_file_put_into_the_folder_is_removed_also_when_ostler_is_killed(stable: Stable, clock: Clock) -> None:
     """cursor reads its system prompt from AGENTS.md: ours must not stay, and the user's is never touched."""
     cursor_that_stays(stable)
     process = stable.cli("run", "cursor", "go", "--system", "Be kind", "--name", "c", "--json")
@@ -191,11 +193,14 @@ async def test_a_file_put_into_the_folder_is_removed_also_when_ostler_is_killed(
         assert "Be kind" in created.read_text()
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
-        await until(lambda: not created.exists(), 10)
+        await until(lambda: not created.exists())
     created.write_text("mine\n")
     async with stable.ostler() as o:
         session = await o.session("cursor", folder=str(stable.folder))
-        events = await collect(session, "go", system="Be kind", limits=Limits(total=1.5))
+        running = asyncio.create_task(collect(session, "go", system="Be kind", limits=Limits(total=600)))
+        await until(lambda: any(isinstance(event, Started) for event in o.events(session.id)))
+        await clock.turn(601)
+        events = await running
         assert session.last.outcome == "timed_out"
         assert any("AGENTS.md" in getattr(e, "text", "") for e in events)
     assert created.read_text() == "mine\n"

@@ -13,20 +13,13 @@ from ostler.server.auth import LINK_SECONDS, LOGIN_SECONDS, Authenticator, Perso
 from ostler.server.problems import Refusal
 from ostler.store import Store
 from server.conftest import Yard, yard_at
+from still_clock import StillClock
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "state").mkdir(mode=0o700)
     return tmp_path / "state"
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 # -- tokens -------------------------------------------------------------------------------------------
@@ -50,7 +43,7 @@ def test_a_statement_is_for_one_purpose(folder: Path) -> None:
 
 
 def test_a_statement_ends(folder: Path) -> None:
-    clock = Clock()
+    clock = StillClock(1_000_000)
     auth = Authenticator(folder, now=clock)
     token = auth.sign("login", "admin", "x", LOGIN_SECONDS)
     clock.now += LOGIN_SECONDS - 1
@@ -179,7 +172,7 @@ async def test_a_link_is_good_once_also_for_two_at_once(folder: Path) -> None:
 
 async def test_what_is_spent_is_forgotten_when_it_would_have_expired(folder: Path) -> None:
     with Store.open(folder) as store:
-        clock = Clock()
+        clock = StillClock(1_000_000)
         auth = Authenticator(folder, store, now=clock)  # long ago: expired for the one who counts
         old = auth.read(auth.sign("link", "admin", "x", 60), "link")
         assert old is not None

@@ -4,21 +4,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ostler.errors import OstlerError
 from ostler.terminal.lease import Author, Lease, LeaseChange
+from still_clock import StillClock
 
 ANN, BOB = Author("ann"), Author("bob")
 TURN, OTHER = Author("turn 1", "automation"), Author("turn 2", "automation")
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return StillClock()
 
 
 @pytest.fixture
@@ -123,7 +117,7 @@ class Leases(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.clock = Clock()
+        self.clock = StillClock()
         self.lease = Lease(self.clock, idle=10)
         self.told = None
 

@@ -26,7 +26,7 @@ from ostler.terminal.viewer_protocol import (
     encode_message,
     read_terminal_message,
 )
-from waiting import PATIENCE
+from waiting import PATIENCE, until
 
 LIMIT = PATIENCE
 
@@ -238,5 +238,4 @@ class Reader:
 
 async def room(terminal: LiveTerminal) -> None:
     """What a source waits for: a screen that was overtaken by the log has missed something."""
-    while terminal.crowded:
-        await asyncio.sleep(0.001)
+    await until(lambda: not terminal.crowded)

@@ -21,7 +21,7 @@ from ostler.terminal.screen.follow import Followers
 from ostler.terminal.screen.protocol import Cursor, Modes, Row, ScreenFacts, ScreenLimits, Snapshot, Update
 from ostler.terminal.screen.screen import Screen
 from ostler.terminal.screen.screens import Screens
-from waiting import PATIENCE, stop
+from waiting import PATIENCE, stop, until
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 
@@ -305,8 +305,7 @@ def stopped(screens: Screens) -> int:
 
 
 async def replaced(screens: Screens, pid: int) -> None:
-    while screens.pids in ([], [pid]):
-        await asyncio.sleep(0.001)
+    await until(lambda: screens.pids not in ([], [pid]))
 
 
 async def test_who_was_not_at_work_is_not_blamed(screens: Screens) -> None:
@@ -316,8 +315,7 @@ async def test_who_was_not_at_work_is_not_blamed(screens: Screens) -> None:
     pid = stopped(screens)
     terminal.feed(b"innocent")
     for _ in range(4):
-        while terminal.screen.tail.sent < terminal.log.end:
-            await asyncio.sleep(0.001)
+        await until(lambda: terminal.screen.tail.sent >= terminal.log.end)
         os.kill(pid, signal.SIGKILL)
         await replaced(screens, pid)
         pid = stopped(screens)
@@ -378,8 +376,7 @@ async def test_closing_while_no_process_can_be_started() -> None:
     await terminal.screen.snapshot()
     with no_more_files():
         os.kill(screens.pids[0], signal.SIGKILL)
-        while screens.pids:
-            await asyncio.sleep(0.001)
+        await until(lambda: not screens.pids)
         await terminal.screen.close()
         await screens.close()
 
@@ -389,8 +386,7 @@ async def test_a_process_that_dies_before_it_begins(screens: Screens, monkeypatc
         broken.setattr("ostler.terminal.screen.link.BOOT", "raise SystemExit(1)")
         terminal = Terminal(screens)
         terminal.feed(b"patience")
-        while terminal.screen.restarts < 3:
-            await asyncio.sleep(0.001)
+        await until(lambda: terminal.screen.restarts >= 3)
     assert (await terminal.screen.snapshot()).text[0] == "patience"
     assert terminal.notices == []
 

@@ -13,9 +13,11 @@ from ostler.agents import AGENTS
 from ostler.errors import OstlerError
 from ostler.model import Answered, Asked, Attachment, Limits, Notice, Plan, Text, TextDelta, Thought, ToolEnded, Usage
 from ostler.process import tree
+from ostler.testing import Clock
 from ostler.work.dialogs.asks import AskAnswer
 from waiting import until
 from work.acp_yard import SCRIPTED, AcpYard, pid_of, turn
+from work.scripted import turn_until
 
 
 @pytest.fixture
@@ -298,10 +300,14 @@ async def test_a_late_answer_and_one_of_another_turn(yard: AcpYard) -> None:
             assert refused.value.kind == "not_found"
 
 
-async def test_limits_hold_in_a_dialog(yard: AcpYard) -> None:
+async def test_limits_hold_in_a_dialog(yard: AcpYard, clock: Clock) -> None:
     async with yard.ostler() as o:
         live = await yard.session(o)
-        envelope, _ = await turn(o, live, "[[say:x]][[never_end]]", limits=Limits(idle=0.3))
+        begun = yard.folder / "begun"
+        prompt = f"[[double_fork:{begun}]][[never_end]]"
+        running = asyncio.create_task(turn(o, live, prompt, limits=Limits(idle=300)))
+        await until(begun.exists)  # it has read the prompt
+        envelope, _ = await turn_until(clock, 301, running)
         assert envelope.outcome == "timed_out"
         assert (await turn(o, live, "[[say:again]]"))[0].ok
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from ostler.testing.clock import Clock
-from waiting import stop
+from waiting import stop, until
 from work.scripted import Stable, collect, turn_until
 
 
@@ -29,8 +29,7 @@ async def test_one_that_was_read_may_take_its_time(stable: Stable, clock: Clock)
     async with stable.ostler() as o:
         session = await o.session("script", folder=str(stable.folder))
         running = asyncio.create_task(collect(session, "one", transport="dialog"))
-        while not stable.script.launches:  # it has read the prompt
-            await asyncio.sleep(0.05)
+        await until(lambda: stable.script.launches)  # it has read the prompt
         await clock.turn(60)
         (stable.folder / "go").touch()
         await running

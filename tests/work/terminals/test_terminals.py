@@ -167,9 +167,12 @@ async def test_typing_needs_the_lease_and_reaches_the_program(ostler: Ostler, se
     await until(lambda: (terminals.get(id).cols, terminals.get(id).rows) == (90, 20))
     await terminals.input(id, ANNA, Type(text="sleep 600\n"))
     await until(lambda: len(tree.marked(id)) == 2)
-    while len(tree.marked(id)) == 2:  # bash may not have made it the foreground yet
+
+    async def interrupted() -> bool:
         await terminals.input(id, ANNA, Control(name="interrupt"))
-        await asyncio.sleep(0.1)
+        return len(tree.marked(id)) != 2
+
+    await until(interrupted)  # bash may not have made it the foreground yet
     await shows(ostler, id, "^C")
     await terminals.input(id, ANNA, Type(text="stty size\n"))
     await shows(ostler, id, "20 90")

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
@@ -574,3 +575,19 @@ while :; do sleep 0.05; done
             if isinstance(event, Started):
                 await session.cancel()
     assert (session.last.status, session.last.outcome, session.last.error.kind) == ("error", "cancelled", "cancelled")
+
+
+async def test_the_clock_of_the_machine_may_be_set_while_a_turn_runs(
+    stable: Stable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = time.time
+    stable.script.plays([{"write": "hay.txt"}, {"say": "done"}])
+    async with stable.ostler() as o:
+        session = await o.session("script", folder=str(stable.folder))
+        events = []
+        async for event in session.run("go", access="write"):
+            events.append(event)
+            monkeypatch.setattr(time, "time", lambda: real() - 86_400 * len(events))
+    assert session.last and 0 < session.last.duration_ms < 600_000
+    assert all(0 <= e.duration_ms < 600_000 for e in events if isinstance(e, ToolEnded))
+    assert structs.asdict(session.last)["status"] == "ok"

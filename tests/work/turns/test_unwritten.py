@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from ostler.errors import OstlerError
 from ostler.work.turns.unwritten import Unwritten
 from waiting import until
@@ -41,3 +43,16 @@ async def test_what_the_store_does_not_take_is_tried_again() -> None:
     await until(lambda: "turn" not in unwritten)
     assert len(tries) == 3
     await unwritten.close()
+
+
+async def test_an_end_that_nobody_can_take_any_more_is_not_tried_for_ever(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def gone() -> None:
+        raise OstlerError("not_found", "There is no turn t")
+
+    owed = Unwritten()
+    owed.keep("t", gone)
+    await until(lambda: "t" not in owed)
+    await owed.close()
+    assert "the end of t cannot be written" in caplog.text
