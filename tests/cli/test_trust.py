@@ -63,6 +63,25 @@ def test_a_person_is_asked_once_and_a_no_is_remembered(mine: Any, terminal: Call
     assert mine(*RUN, env=REAL).stdout == "hello\n"
 
 
+def test_a_person_is_asked_about_those_who_may_take_over_too(mine: Any, terminal: Callable[..., InPty]) -> None:
+    pty = terminal("run", "script", "[[fail:limited]]", "--fallback", "mine", "--access", "full", "--quiet")
+    pty.until(question(mine))
+    pty.until(b"[y/N]: ")
+    pty.type(b"y\r")
+    pty.end()
+    assert b"mine would load" not in pty.all
+    assert mine(*RUN, env=REAL).stdout == "hello\n"
+
+
+def test_a_profiles_fallback_is_asked_about(mine: Any, terminal: Callable[..., InPty]) -> None:
+    mine.toml(f"[acp]\nmine = {json.dumps(SCRIPTED)}\n[profiles.twice]\nagent = 'script'\nfallback = ['mine']\n")
+    pty = terminal("run", "twice", "[[say:hello]]", "--quiet")
+    pty.until(question(mine))
+    pty.until(b"[y/N]: ")
+    pty.type(b"\r")
+    assert pty.end() == 0
+
+
 def test_chat_asks_before_its_first_line(mine: Any, terminal: Callable[..., InPty]) -> None:
     pty = terminal("chat", "mine", "--access", "full")
     pty.until(question(mine))
@@ -90,6 +109,16 @@ def test_trust_lists_the_settings_of_a_folder_for_whom(mine: Any) -> None:
     (mine.folder / ".mcp.json").write_text("{ }")
     ran = mine(*RUN, env=REAL)
     assert ran.returncode == 1 and "that you have not trusted" in ran.stderr
+
+
+def test_trust_of_a_folder_from_elsewhere(mine: Any, tmp_path: Any) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    ran = mine("trust", str(mine.folder), stdin=b"y\n", env=REAL, cwd=elsewhere)
+    assert f"{mine.folder} has settings for mine: 1 MCP server (.mcp.json)" in ran.stdout.splitlines()
+    assert ran.returncode == 0 and ran.stdout.endswith("trusted\n")
+    assert mine(*RUN, env=REAL).stdout == "hello\n"
+    assert mine("trust", "--yes", env=REAL, cwd=elsewhere).returncode != 0  # nothing is there
 
 
 def test_trust_without_an_ostler_toml(mine: Any) -> None:

@@ -243,6 +243,7 @@ async def _run(
     from ostler.cli.trusting import ask_for_trust
     from ostler.cli.turns import exit_code, opened, show_turn
     from ostler.cli.views import choose_view
+    from ostler.work.turns.options import fallback_of
 
     o = opened(settings, "run")
     o.warden.start()  # while the store is looked at
@@ -257,7 +258,8 @@ async def _run(
             **{key: options[key] for key in ("model", "access", "system", "system_mode")},
         )
         setup = session.setup
-        ask_for_trust(setup, session.row.agent, session.row.folder)
+        for name in dict.fromkeys((session.row.agent, *fallback_of(turn["fallback"], session.row, setup.settings))):
+            ask_for_trust(setup, name, session.row.folder)
         turn["limits"] = _limits(session, setup.settings, options)
         turn["mcp"] = servers_of(options["mcp"], setup.settings)
         view = choose_view(

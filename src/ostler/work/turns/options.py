@@ -54,6 +54,12 @@ def check_system(text: str | None) -> None:
         raise OstlerError("bad_request", "a system prompt cannot contain a NUL character")
 
 
+def fallback_of(asked_for: Iterable[str] | None, row: Session, settings: Settings) -> tuple[str, ...]:
+    """Who takes a turn of this session if its agent cannot."""
+    profile = settings.profiles.get(row.profile or "", Profile())
+    return tuple(asked_for if asked_for is not None else profile.fallback or settings.fallback)
+
+
 def _check_words(name: str, words: Iterable[str] | None) -> None:
     for word in words or ():
         if not isinstance(word, str) or not word.strip() or re.search(r"[\x00-\x1f\x7f]", word):
@@ -67,7 +73,6 @@ def resolve_turn(prompt: str, options: TurnOptions, row: Session, settings: Sett
     profile = settings.profiles.get(row.profile or "", Profile())
     system, mode = _system(options, row, profile)
     own, usual = _tools(options, row.turns == 0), _tools(profile, row.turns == 0)
-    fallback = options.fallback if options.fallback is not None else profile.fallback or settings.fallback
     return Turn(
         id=f"{row.id}-{os.urandom(5).hex()}",
         session=row.id,
@@ -85,7 +90,7 @@ def resolve_turn(prompt: str, options: TurnOptions, row: Session, settings: Sett
         schema=options.schema,
         env={**(profile.env or {}), **(options.env or {})},
         limits=options.limits or limits_of(row, settings),
-        fallback=tuple(fallback),
+        fallback=fallback_of(options.fallback, row, settings),
         command=options.command,
         first=is_new_system(row, system, mode, settings),
         lean=settings.lean,
