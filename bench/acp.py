@@ -44,7 +44,7 @@ async def ours(path: str) -> float:
     from ostler.agents import decode
     from ostler.agents.acp.dialog import AcpDialog
     from ostler.agents.acp.protocol import Acp
-    from ostler.agents.dialog import Tell
+    from ostler.agents.dialog import Emit
     from ostler.model import Host, Turn
     from ostler.process import LineFramer, chunks
 
@@ -63,7 +63,7 @@ async def ours(path: str) -> float:
     async for chunk in chunks(reads):
         for line in framer.feed(chunk):
             for step in dialog.read(decode(line.data)):
-                if isinstance(step, Tell):
+                if isinstance(step, Emit):
                     heard += len(step.events)
     spent = time.perf_counter() - began
     assert heard >= COUNT and await agent.wait() == 0

@@ -337,14 +337,31 @@ def test_what_goes_on_for_ever_is_supervised() -> None:
     }
 
 
-def test_no_class_of_one_name_is_defined_twice() -> None:
-    """A reader who sees one file, or greps one name, knows which class is meant."""
+def test_no_class_or_type_of_one_name_is_defined_twice() -> None:
+    """A reader who sees one file, or greps one name, knows which class or type is meant."""
     homes: dict[str, list[str]] = {}
     for path in FILES:
-        for node in nodes(path):
-            if isinstance(node, ast.ClassDef):
-                homes.setdefault(node.name, []).append(str(path.relative_to(SRC)))
+        for name in [node.name for node in nodes(path) if isinstance(node, ast.ClassDef)] + type_aliases(path):
+            homes.setdefault(name, []).append(str(path.relative_to(SRC)))
     assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
+
+
+def type_aliases(path: Path) -> list[str]:
+    """Names of types: `Status = Literal[…]`, `Id = int | str`, `Who = NewType(…)`, `Where: TypeAlias = …`."""
+    module = nodes(path)[0]
+    assert isinstance(module, ast.Module)
+    return [name for node in module.body if (name := alias_in(node))]
+
+
+def alias_in(node: ast.stmt) -> str:
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        return node.target.id if ast.unparse(node.annotation).endswith("TypeAlias") else ""
+    if not (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)):
+        return ""
+    name, value = node.targets[0].id, node.value
+    new_type = isinstance(value, ast.Call) and called(value) == "NewType"
+    is_type = new_type or isinstance(value, ast.Subscript | ast.BinOp)
+    return name if is_type and re.fullmatch(r"_?[A-Z]+[a-z]\w*", name) else ""
 
 
 def test_the_rules_would_notice(tmp_path: Path) -> None:
@@ -389,6 +406,12 @@ def test_the_rules_would_notice(tmp_path: Path) -> None:
         frozenset({"room.a", "room.b", "room.c"}),
         frozenset({"room.d", "room.e"}),
     }
+    types = tmp_path / "types.py"
+    types.write_text(
+        "A1 = 1 + 2\nTABLE = x[1]\nState = Literal['a']\nId = int | str\n_Who = NewType('_Who', str)\n"
+        "Where: TypeAlias = str\nT = TypeVar('T')\nlast = x[1]\nclass Status: ...\n"
+    )
+    assert type_aliases(types) == ["State", "Id", "_Who", "Where"]
     for number, (text, is_one) in enumerate(
         [("x = 1\n", False), ("def f(): ...\n", True), ("import os.path\ndef f(): ...\n", False)]
     ):

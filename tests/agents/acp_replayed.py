@@ -8,7 +8,7 @@ from msgspec import structs
 
 from ostler.agents.acp.dialog import AcpDialog
 from ostler.agents.acp.protocol import Acp
-from ostler.agents.dialog import Ask, Call, Over, Ready, Step, Tell, Write
+from ostler.agents.dialog import Ask, Call, Emit, Over, Ready, Step, Write
 from ostler.model import AnyEvent, Host, Offered, Turn, Verdict
 
 CAPTURES = Path(__file__).parent.parent / "captures"
@@ -93,7 +93,7 @@ class Replay:
             match step:
                 case Write(record) if "id" in record and "method" in record:
                     self._requests.append(record)
-                case Tell(events):
+                case Emit(events):
                     self.offered += [event for event in events if isinstance(event, Offered)]
                     self.events[-1] += [event for event in events if not isinstance(event, Offered)]
                 case Ask():
@@ -127,7 +127,7 @@ def running(acp: Acp | None = None, prompt: str = "do it", **changes: Any) -> Ac
 def update(dialog: AcpDialog, update_kind: str, **what: Any) -> list[Any]:
     update = {"sessionUpdate": update_kind, **what}
     steps = dialog.read({"method": "session/update", "params": {"sessionId": "S", "update": update}})
-    return [event for step in steps if isinstance(step, Tell) for event in step.events]
+    return [event for step in steps if isinstance(step, Emit) for event in step.events]
 
 
 def said(dialog: AcpDialog, text: str) -> list[Any]:

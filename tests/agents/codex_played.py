@@ -5,7 +5,7 @@ from typing import Any
 
 from agents.replayed import CAPTURES, turn_of
 from ostler.agents.codex.dialog import CodexDialog
-from ostler.agents.dialog import Ask, Over, Tell, Write
+from ostler.agents.dialog import Ask, Emit, Over, Write
 from ostler.model import (
     AnyEvent,
     Asked,
@@ -47,7 +47,7 @@ class Played:
             match step:
                 case Write(record):
                     self.written.append(record)
-                case Tell(events):
+                case Emit(events):
                     self.events += events
                 case Ask(asked):
                     self.asks.append(asked)

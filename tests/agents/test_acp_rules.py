@@ -6,7 +6,7 @@ import pytest
 
 from agents.acp_replayed import dialog_of, end, opened, running, said, turn_of, update
 from ostler.agents.acp.dialog import AcpDialog
-from ostler.agents.dialog import Ask, Call, Over, Tell, Withdrawn, Write
+from ostler.agents.dialog import Ask, Call, Emit, Over, Withdrawn, Write
 from ostler.errors import OstlerError
 from ostler.model import (
     Answered,
@@ -200,7 +200,7 @@ def test_thoughts_words_and_plans() -> None:
 def test_what_is_unknown_is_kept_as_it_is(update: dict[str, Any]) -> None:
     dialog = running()
     (step,) = dialog.read({"method": "session/update", "params": {"sessionId": "S", "update": update}})
-    assert step == Tell([Raw(record=update)])
+    assert step == Emit([Raw(record=update)])
 
 
 def test_a_tool_call_is_all_its_updates() -> None:
@@ -308,9 +308,9 @@ def test_options_are_chosen_by_kind(kind: Any, outcome: dict[str, str]) -> None:
 def test_a_refused_call_has_ended_whatever_the_agent_says_of_it() -> None:
     dialog = running()
     (told, ask) = _ask(dialog)
-    assert told == Tell([ToolStarted(id="c", name="shell", category="shell", title="ls", input={"command": "ls"})])
+    assert told == Emit([ToolStarted(id="c", name="shell", category="shell", title="ls", input={"command": "ls"})])
     (_, told) = dialog.answer(ask.asked.id, "reject_once", "not today")
-    assert told == Tell([ToolEnded(id="c", ok=False, output="not today", denied=True)])
+    assert told == Emit([ToolEnded(id="c", ok=False, output="not today", denied=True)])
     assert update(dialog, "tool_call_update", toolCallId="c", status="failed") == []
     said(dialog, "hm")
     assert [(d.tool, d.target, d.access, d.reason) for d in end(dialog).denied] == [("shell", "ls", None, "not today")]
@@ -373,7 +373,7 @@ def test_no_answer_reaches_beyond_the_access(access: str, call: dict[str, Any], 
     assert not any(isinstance(step, Ask) for step in steps)
     (write,) = [step for step in steps if isinstance(step, Write)]
     assert write.record["result"] == {"outcome": {"outcome": "selected", "optionId": "z"}}
-    told = [event for step in steps if isinstance(step, Tell) for event in step.events]
+    told = [event for step in steps if isinstance(step, Emit) for event in step.events]
     assert any(isinstance(e, Answered) and e.by == f"access {access}" for e in told)
     assert any(isinstance(e, Asked) for e in told)
     said(dialog, "hm")

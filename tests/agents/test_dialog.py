@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import pytest
 
 from agents.acp_replayed import HOST, turn_of
-from ostler.agents.dialog import AWAITED, Dialog, Fail, Tell, too_wide
+from ostler.agents.dialog import AWAITED, Dialog, Emit, Fail, too_wide
 from ostler.errors import OstlerError
 from ostler.model import Notice, Offer, Offered, Problem, Raw
 
@@ -42,7 +42,7 @@ def test_a_cut_line_that_somebody_waits_for_ends_the_dialog(head: str) -> None:
     problem = Problem(
         kind="unsupported", message="mine sent a message that is too long to be read", hint="Ask for less at once"
     )
-    assert Dialog(turn_of(), HOST).read_cut(head) == [Tell([Raw(line=head), cut]), Fail(problem)]
+    assert Dialog(turn_of(), HOST).read_cut(head) == [Emit([Raw(line=head), cut]), Fail(problem)]
 
 
 @pytest.mark.parametrize(
@@ -59,12 +59,12 @@ def test_a_cut_line_that_somebody_waits_for_ends_the_dialog(head: str) -> None:
 )
 def test_another_cut_line_costs_that_line_alone(head: str) -> None:
     cut = Notice(code="line_cut", text="a line of output was too long and was cut")
-    assert Dialog(turn_of(), HOST).read_cut(head) == [Tell([Raw(line=head), cut])]
+    assert Dialog(turn_of(), HOST).read_cut(head) == [Emit([Raw(line=head), cut])]
 
 
 def test_noise_is_kept_and_blank_lines_are_not() -> None:
     dialog = Dialog(turn_of(), HOST)
-    assert dialog.read_noise("welcome") == [Tell([Raw(line="welcome")])]
+    assert dialog.read_noise("welcome") == [Emit([Raw(line="welcome")])]
     assert dialog.read_noise(" \t") == []
 
 
@@ -118,8 +118,8 @@ def test_offers_are_told_when_they_change() -> None:
     dialog = Offering(turn_of(), HOST)
     assert dialog.offers() == []  # nothing, as before
     dialog.now = Offered(quiet=True, models=(Offer(id="m"),))
-    assert dialog.offers() == [Tell([dialog.now])]
+    assert dialog.offers() == [Emit([dialog.now])]
     assert dialog.offers() == []
     dialog.now = Offered(quiet=True)
-    assert dialog.offers() == [Tell([dialog.now])]  # it offers nothing any more
+    assert dialog.offers() == [Emit([dialog.now])]  # it offers nothing any more
     assert dialog.offers() == []

@@ -11,14 +11,14 @@ from ostler.access import Access
 from ostler.agents import AGENTS
 from ostler.agents.claude_dialog import ClaudeDialog
 from ostler.agents.claude_reader import ClaudeReader
-from ostler.agents.dialog import Dialog, Fail, Over, Ready, Tell, Write
+from ostler.agents.dialog import Dialog, Emit, Fail, Over, Ready, Write
 from ostler.agents.offers import LONGEST, MOST, listed
 from ostler.errors import OstlerError
 from ostler.model import Offer, Offered, Turn
 
 
 def offered(steps: list[Any]) -> list[Offered]:
-    told = [event for step in steps if isinstance(step, Tell) for event in step.events]
+    told = [event for step in steps if isinstance(step, Emit) for event in step.events]
     return [event for event in told if isinstance(event, Offered)]
 
 
@@ -178,9 +178,9 @@ def test_codex_lists_its_models_without_being_waited_for() -> None:
         {"model": "gpt-8", "displayName": "gpt-8"},
     ]
     played.reply("model/list", {"data": models})
-    assert offered([Tell(played.events)]) == []  # no turn runs
+    assert offered([Emit(played.events)]) == []  # no turn runs
     played.do(played.dialog.prompt(played.turn))
-    (told,) = offered([Tell(played.events)])
+    (told,) = offered([Emit(played.events)])
     assert told.models == (Offer(id="gpt-9", name="GPT-9", description="The best"), Offer(id="gpt-8"))
     assert refusal(played.dialog, "plan")[0] == "unsupported"
 
@@ -188,9 +188,9 @@ def test_codex_lists_its_models_without_being_waited_for() -> None:
 def test_an_answer_of_codex_in_a_turn_is_told_there() -> None:
     played = Played().opened()
     played.do(played.dialog.prompt(played.turn))
-    assert offered([Tell(played.events)]) == []
+    assert offered([Emit(played.events)]) == []
     played.reply("model/list", {"data": [{"model": "gpt-9"}]})
-    assert [told.models for told in offered([Tell(played.events)])] == [(Offer(id="gpt-9"),)]
+    assert [told.models for told in offered([Emit(played.events)])] == [(Offer(id="gpt-9"),)]
 
 
 def test_the_models_of_a_recorded_codex() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from agents.acp_replayed import HOST, turn_of
 from ostler.agents import AGENTS
-from ostler.agents.dialog import Ask, Tell, Write
+from ostler.agents.dialog import Ask, Emit, Write
 from ostler.model import Answered, Denial, Turn
 
 
@@ -36,7 +36,7 @@ def test_qwen_is_not_asked_twice_what_was_always_allowed() -> None:
     assert isinstance(_asks(dialog, "3", "run_shell_command", command="ls -l")[0], Ask)
     _asks(dialog, "4", "edit", file_path="/workspace/a", old_string="x", new_string="y")
     dialog.answer("4", "allow_always")
-    assert isinstance(_asks(dialog, "5", "edit", file_path="/workspace/a", old_string="q", new_string="r")[0], Tell)
+    assert isinstance(_asks(dialog, "5", "edit", file_path="/workspace/a", old_string="q", new_string="r")[0], Emit)
 
 
 @pytest.mark.parametrize("path", ["/etc/x", "/workspace/../etc/x", "x", "/workspaces/x"])
@@ -79,7 +79,7 @@ def test_always_is_for_the_very_tool_and_file() -> None:
     dialog.answer("1", "allow_always")
     assert isinstance(_asks(dialog, "2", "edit", file_path="/workspace/b", old_string="x", new_string="y")[0], Ask)
     assert isinstance(_asks(dialog, "3", "write_file", file_path="/workspace/a", content="y")[0], Ask)
-    assert isinstance(_asks(dialog, "4", "edit", file_path="/workspace/a", old_string="q", new_string="r")[0], Tell)
+    assert isinstance(_asks(dialog, "4", "edit", file_path="/workspace/a", old_string="q", new_string="r")[0], Emit)
 
 
 def test_nothing_that_was_allowed_for_good_leads_out_of_the_folder() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from agents.acp_replayed import HOST, turn_of
 from ostler.agents import AGENTS
-from ostler.agents.dialog import Ask, Over, Ready, Tell, Write
+from ostler.agents.dialog import Ask, Emit, Over, Ready, Write
 from ostler.agents.script_dialog import dialog_launch
 from ostler.errors import OstlerError
 from ostler.model import Attachment, Launch, Offer, Offered, Started
@@ -32,7 +32,7 @@ def test_a_turn_from_its_prompt_to_its_result() -> None:
     dialog = begun()
     attached = (Attachment(name="n", content="hay"), Attachment(path="/p"))
     assert dialog.prompt(turn_of("go", agent="script", attachments=attached, command=True)) == [
-        Tell([Started(agent="script", agent_session="S", model="m", folder="/workspace")]),
+        Emit([Started(agent="script", agent_session="S", model="m", folder="/workspace")]),
         Write(
             {
                 "type": "prompt",
@@ -90,7 +90,7 @@ def test_models_and_modes_hold_for_the_turns_that_follow() -> None:
     _, told, write = dialog.prompt(turn_of(agent="script"))
     assert (write.record["model"], write.record["mode"]) == ("n", "plan")
     modes = (Offer(id="default"), Offer(id="plan"))
-    assert told == Tell([Offered(quiet=True, modes=modes, models=(Offer(id="m"),), model="n", mode="plan")])
+    assert told == Emit([Offered(quiet=True, modes=modes, models=(Offer(id="m"),), model="n", mode="plan")])
 
 
 def test_a_dialog_is_launched_without_what_goes_with_a_prompt() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from agents.acp_replayed import HOST, turn_of
 from ostler.agents.claude_reader import ClaudeReader
-from ostler.agents.dialog import Ask, Fail, Over, Ready, Tell, Withdrawn, Write
+from ostler.agents.dialog import Ask, Emit, Fail, Over, Ready, Withdrawn, Write
 from ostler.agents.stream_dialog import ALWAYS, ONCE, REJECT, StreamDialog, rules_of
 from ostler.errors import OstlerError
 from ostler.model import Asked, FileChange, Notice, Problem
@@ -77,7 +77,7 @@ def test_a_refused_wish_is_told_and_costs_nothing_else() -> None:
     (write,) = dialog.change(model="m")
     assert write.record["request"] == {"subtype": "set_model", "model": "m"}
     assert response(dialog, write.record["request_id"], error="no such model") == [
-        Tell([Notice(code="refused", text="mine refused set_model: no such model")])
+        Emit([Notice(code="refused", text="mine refused set_model: no such model")])
     ]
 
 

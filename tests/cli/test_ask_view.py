@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ostler.cli.ask_view import BRIEF, Said, choices, details, not_understood, question, understood
+from ostler.cli.ask_view import BRIEF, AskReply, choices, details, not_understood, question, understood
 from ostler.model import Asked, AskOption
 
 KINDS = ("allow_once", "allow_always", "reject_once")
@@ -19,13 +19,18 @@ def asked(options: tuple[AskOption, ...] = BOTH, **fields: Any) -> Asked:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        *(("a", Said("allow")), ("allow", Said("allow")), (" A \n", Said("allow")), ("ALLOW", Said("allow"))),
-        *(("d", Said("deny")), ("deny", Said("deny")), ("d not  now ", Said("deny", "not  now"))),
-        *(("w", Said("always")), ("always", Said("always"))),
-        *(("v", Said("view")), ("view", Said("view"))),
+        *(
+            ("a", AskReply("allow")),
+            ("allow", AskReply("allow")),
+            (" A \n", AskReply("allow")),
+            ("ALLOW", AskReply("allow")),
+        ),
+        *(("d", AskReply("deny")), ("deny", AskReply("deny")), ("d not  now ", AskReply("deny", "not  now"))),
+        *(("w", AskReply("always")), ("always", AskReply("always"))),
+        *(("v", AskReply("view")), ("view", AskReply("view"))),
     ],
 )
-def test_words_and_their_first_letters(line: str, said: Said) -> None:
+def test_words_and_their_first_letters(line: str, said: AskReply) -> None:
     assert understood(line, asked()) == said
 
 
@@ -33,7 +38,7 @@ def test_words_and_their_first_letters(line: str, said: Said) -> None:
     "line", ["", " ", "y", "yes", "1", "aa", "a please", "allow all", "w now", "v x", "all", "ok", "\x1b[A", "а"]
 )
 def test_anything_else_answers_nothing(line: str) -> None:
-    assert understood(line, asked()) == Said("again")
+    assert understood(line, asked()) == AskReply("again")
 
 
 def test_what_answers_nothing_is_told_what_would() -> None:
@@ -43,9 +48,9 @@ def test_what_answers_nothing_is_told_what_would() -> None:
 
 
 def test_what_is_not_offered_cannot_be_chosen() -> None:
-    assert understood("w", asked(ONCE)) == Said("again")
-    assert understood("a", asked((BOTH[2],))) == Said("again")
-    assert understood("d", asked(())) == Said("deny")  # every ask can be denied
+    assert understood("w", asked(ONCE)) == AskReply("again")
+    assert understood("a", asked((BOTH[2],))) == AskReply("again")
+    assert understood("d", asked(())) == AskReply("deny")  # every ask can be denied
     assert [choices(asked(options)) for options in (BOTH, ONCE, ())] == [
         ["allow", "deny", "always"],
         ["allow", "deny"],

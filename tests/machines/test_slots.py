@@ -67,7 +67,7 @@ async def test_who_was_fenced_gets_nothing_and_has_nothing(directory: Directory)
     with pytest.raises(Lapsed):
         await claude(crow, 3)
     with pytest.raises(Lapsed):
-        await crow.tell_spent("2026-11-17", {"claude": 1.0})
+        await crow.report_spent("2026-11-17", {"claude": 1.0})
     again = await joined(directory, "owl")  # it was started again: what it had before is free
     assert await claude(await joined(directory, "crow"), 3) == Granted(held=3, start=3)
     with pytest.raises(Lapsed):
@@ -95,8 +95,8 @@ async def test_who_falls_silent_in_a_transaction_holds_up_the_others_for_seconds
 
 async def test_what_each_machine_spent_today(directory: Directory) -> None:
     crow, owl = await joined(directory, "crow"), await joined(directory, "owl")
-    assert await crow.tell_spent("2026-11-17", {"claude": 1.0, "reviewer": 0.5}) == {}
-    assert await crow.tell_spent("2026-11-17", {"claude": 2.0}) == {}
-    assert await owl.tell_spent("2026-11-17", {"claude": 4.0}) == {"claude": 2.0, "reviewer": 0.5}
-    assert await crow.tell_spent("2026-11-18", {}) == {}
-    assert await owl.tell_spent("2026-11-17", {}) == {}  # crow's older day is forgotten
+    assert await crow.report_spent("2026-11-17", {"claude": 1.0, "reviewer": 0.5}) == {}
+    assert await crow.report_spent("2026-11-17", {"claude": 2.0}) == {}
+    assert await owl.report_spent("2026-11-17", {"claude": 4.0}) == {"claude": 2.0, "reviewer": 0.5}
+    assert await crow.report_spent("2026-11-18", {}) == {}
+    assert await owl.report_spent("2026-11-17", {}) == {}  # crow's older day is forgotten

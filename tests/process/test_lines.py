@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostler.process import Line, LineFramer, chunks
+from ostler.process import LineFramer, OutputLine, chunks
 from ostler.process.lines import KEPT
 
 
@@ -25,11 +25,11 @@ def pieces_of(data, cuts):
 
 def test_lines_end_with_newline_or_the_end():
     assert frame([b"one\ntwo\r\n\nthr", b"ee\r", b"\nfour"]) == [
-        Line(b"one", False),
-        Line(b"two", False),
-        Line(b"", False),
-        Line(b"three", False),
-        Line(b"four", False),
+        OutputLine(b"one", False),
+        OutputLine(b"two", False),
+        OutputLine(b"", False),
+        OutputLine(b"three", False),
+        OutputLine(b"four", False),
     ]
 
 
@@ -41,20 +41,24 @@ def test_no_line_after_the_last_newline(data):
 
 
 def test_only_one_carriage_return_belongs_to_the_line_end():
-    assert frame([b"a\r\r\n\r\n"]) == [Line(b"a\r", False), Line(b"", False)]
+    assert frame([b"a\r\r\n\r\n"]) == [OutputLine(b"a\r", False), OutputLine(b"", False)]
 
 
 def test_a_line_of_exactly_the_cap_is_whole_and_one_more_is_cut():
-    assert frame([b"aaaa\nbbbbb\nc\n"], cap=4) == [Line(b"aaaa", False), Line(b"bbbb", True), Line(b"c", False)]
+    assert frame([b"aaaa\nbbbbb\nc\n"], cap=4) == [
+        OutputLine(b"aaaa", False),
+        OutputLine(b"bbbb", True),
+        OutputLine(b"c", False),
+    ]
 
 
 def test_a_cut_line_keeps_its_first_64_kib():
     long = bytes(range(32, 256)) * 1024
-    assert frame([long, b"\nnext\n"], cap=100_000) == [Line(long[:KEPT], True), Line(b"next", False)]
+    assert frame([long, b"\nnext\n"], cap=100_000) == [OutputLine(long[:KEPT], True), OutputLine(b"next", False)]
 
 
 def test_a_cut_line_without_an_end_is_still_told():
-    assert frame([b"aaaaa"], cap=4) == [Line(b"aaaa", True)]
+    assert frame([b"aaaaa"], cap=4) == [OutputLine(b"aaaa", True)]
 
 
 @given(st.binary(max_size=400).map(lambda b: b.replace(b"0", b"\n")), st.lists(st.integers(0, 400)), st.integers(1, 50))
@@ -67,7 +71,7 @@ def test_any_chunking_gives_the_same_lines(data, cuts, cap):
 )
 def test_what_was_joined_comes_apart_again(lines, cuts):
     data = b"".join(line + b"\n" for line in lines)
-    assert frame(pieces_of(data, cuts)) == [Line(line, False) for line in lines]
+    assert frame(pieces_of(data, cuts)) == [OutputLine(line, False) for line in lines]
 
 
 def test_a_line_of_100_mb_keeps_memory_flat_and_the_next_intact():

@@ -20,7 +20,7 @@ from ostler.model import Turn
 from ostler.store.files import turn_folder
 from ostler.terminal.lease import Author
 from ostler.terminal.screen.protocol import Modes, Snapshot, Update
-from ostler.terminal.viewer_protocol import Send
+from ostler.terminal.viewer_protocol import SendBytes
 from ostler.testing.model import Exchange, ScriptedModel
 from ostler.work import LiveSession, Ostler
 from ostler.work.terminals.pty_terminal import PtyTerminal
@@ -253,7 +253,7 @@ class Recorder:
 
     async def send(self, data: bytes) -> None:
         await self.program.live.acquire(self.author)
-        self.program.live.input(self.author, Send(data=data))
+        self.program.live.input(self.author, SendBytes(data=data))
         self.program.live.release(self.author)
 
     async def erase(self, count: int) -> None:

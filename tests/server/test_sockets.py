@@ -27,7 +27,7 @@ from ostler.terminal.viewer_protocol import (
     Refresh,
     ResizeTerminal,
     Rights,
-    Send,
+    SendBytes,
     Type,
     Want,
     encode_message,
@@ -206,7 +206,7 @@ while data := os.read(0, 99): print(data, end="\\r\\n")
             (Type(text="Aé\n"), r"b'A\xc3\xa9\r'"),
             (Paste(text="pasted"), "b'pasted'"),
             (Control(name="interrupt"), r"b'\x03'"),
-            (Send(data=b"\x1b[M !!"), r"b'\x1b[M !!'"),
+            (SendBytes(data=b"\x1b[M !!"), r"b'\x1b[M !!'"),
         ]
         for message, read in said_and_read:
             await viewer.say(message)

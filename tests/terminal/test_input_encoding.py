@@ -8,7 +8,7 @@ from ostler.errors import OstlerError
 from ostler.terminal.input_encoding import encoded, typed
 from ostler.terminal.keys import Key
 from ostler.terminal.screen.protocol import Modes
-from ostler.terminal.viewer_protocol import Control, Paste, PressKey, Send, Type
+from ostler.terminal.viewer_protocol import Control, Paste, PressKey, SendBytes, Type
 
 PLAIN = Modes()
 
@@ -24,8 +24,8 @@ PLAIN = Modes()
         (Control(name="interrupt"), PLAIN, b"\x03"),
         (Control(name="eof"), PLAIN, b"\x04"),
         (Control(name="suspend"), PLAIN, b"\x1a"),
-        (Send(data=b"\x1b[<0;1;1M\xff"), PLAIN, b"\x1b[<0;1;1M\xff"),
-        (Send(data=b""), PLAIN, b""),
+        (SendBytes(data=b"\x1b[<0;1;1M\xff"), PLAIN, b"\x1b[<0;1;1M\xff"),
+        (SendBytes(data=b""), PLAIN, b""),
     ],
 )
 def test_messages_as_bytes(message: Any, modes: Modes, data: bytes) -> None:

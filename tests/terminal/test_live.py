@@ -16,7 +16,7 @@ from ostler.terminal.display import PIECE
 from ostler.terminal.keys import Key
 from ostler.terminal.live import LiveTerminal
 from ostler.terminal.screen.screens import Screens
-from ostler.terminal.viewer_protocol import Control, Gone, Leased, Paste, PressKey, ResizeTerminal, Send, Type
+from ostler.terminal.viewer_protocol import Control, Gone, Leased, Paste, PressKey, ResizeTerminal, SendBytes, Type
 from terminal.watching import ANN, BOB, LIMIT, ROBOT, Glass, Source, row
 from waiting import until
 
@@ -191,7 +191,7 @@ async def test_each_kind_of_input(screens: Screens) -> None:
         (Type(text="ls -l\nżółw\r\n\t"), "ls -l\rżółw\r\t".encode()),
         (Paste(text="two\nlines\x1b[201~\x03"), b"two\rlines[201~"),
         (Control(name="eof"), b"\x04"),
-        (Send(data=b"\x1b[<0;3;4M\xff"), b"\x1b[<0;3;4M\xff"),
+        (SendBytes(data=b"\x1b[<0;3;4M\xff"), b"\x1b[<0;3;4M\xff"),
     ]:
         source.written = b""
         terminal.input(ANN, message)  # type: ignore[arg-type]
@@ -252,7 +252,7 @@ async def test_an_ended_terminal_takes_nothing(screens: Screens) -> None:
     terminal = taken(source, LiveTerminal(row(), screens, controls=source))
     await terminal.end(Exit(code=0))
     terminal.output(b"too late")
-    for message in (Type(text="a"), ResizeTerminal(cols=90, rows=30), Send(data=b"x")):
+    for message in (Type(text="a"), ResizeTerminal(cols=90, rows=30), SendBytes(data=b"x")):
         assert refused(terminal.input, ANN, message)[0] == "not_found"
     assert refused(terminal.take, ANN)[0] == "not_found"
     assert (source.written, source.sizes, terminal.text()) == (b"", [], "")

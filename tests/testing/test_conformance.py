@@ -13,7 +13,7 @@ from msgspec import structs
 
 from ostler.agents import AGENTS
 from ostler.agents.adapter import Agent
-from ostler.agents.dialog import AnswerKind, Step, Tell
+from ostler.agents.dialog import AnswerKind, Emit, Step
 from ostler.agents.reader import Reader
 from ostler.agents.script import AGENT, ScriptReader
 from ostler.agents.script_dialog import ScriptDialog
@@ -204,7 +204,7 @@ class Talk(ScriptDialog):
 
 class FragileTalk(Talk):
     def read(self, record: Record) -> list[Step]:
-        return [Tell([Notice(text=record["text"])])]
+        return [Emit([Notice(text=record["text"])])]
 
 
 class NoSteps(Talk):

@@ -74,7 +74,7 @@ export type AnyEvent = Started | Text | TextDelta | Thought | ThoughtDelta | Too
 export type AnyTerminalMessage = Hello | SnapshotMessage | ScreenRows | ResizedMessage | FactsMessage | Leased | Gone | RefusedMessage;
 
 /** One message of a viewer to its terminal */
-export type AnyViewerMessage = PressKey | Type | Paste | ResizeTerminal | Control | Send | Want | Ack | Refresh;
+export type AnyViewerMessage = PressKey | Type | Paste | ResizeTerminal | Control | SendBytes | Want | Ack | Refresh;
 
 export interface ArtifactList {
   items: ArtifactView[];
@@ -939,7 +939,7 @@ export interface ScreenRows {
 }
 
 /** Bytes for the program as they are (base64 in JSON): mouse and focus reports, input methods. */
-export interface Send {
+export interface SendBytes {
   kind: "raw";
   n?: number;
   data: string;
@@ -1205,7 +1205,7 @@ export interface Type {
 
 /** `take`: the keyboard is taken first. Without it, who does not hold the keyboard is denied. */
 export interface Typed {
-  message: PressKey | Type | Paste | ResizeTerminal | Control | Send;
+  message: PressKey | Type | Paste | ResizeTerminal | Control | SendBytes;
   take?: boolean;
 }
 

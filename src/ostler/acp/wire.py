@@ -25,7 +25,7 @@ LEAVING = 20.0  # seconds that requests at work have to end once the client is g
 _encode = msgspec.json.Encoder().encode
 _ID = re.compile(rb'^\s*\{[^{}\[\]]*?"id"\s*:\s*(-?\d{1,18}|"(?:[^"\\]|\\.){0,100}")')
 
-Id = int | str | None
+RpcId = int | str | None
 
 _log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class AcpConnection:
         self._served: Served | None = None
         self._numbers = itertools.count(1)
         self._asked: dict[int, asyncio.Future[Any]] = {}  # our requests that wait for an answer
-        self._at_work: dict[tuple[type, Id], _Work] = {}
+        self._at_work: dict[tuple[type, RpcId], _Work] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._gone = asyncio.Event()  # nobody reads what we write
 
@@ -197,7 +197,7 @@ class AcpConnection:
         work = self._at_work[key] = _Work(method, params or {})
         work.task = self._own(self._serve(key, work))
 
-    async def _serve(self, key: tuple[type, Id], work: _Work) -> None:
+    async def _serve(self, key: tuple[type, RpcId], work: _Work) -> None:
         assert self._served is not None
         result = None
         try:
@@ -284,11 +284,11 @@ def _line(frame: dict[str, Any]) -> bytes:
         return json.dumps(frame, default=str).encode("ascii", "replace") + b"\n"
 
 
-def _result(id: Id, result: dict[str, Any]) -> dict[str, Any]:
+def _result(id: RpcId, result: dict[str, Any]) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": id, "result": result}
 
 
-def _error(id: Id, refused: AcpError) -> dict[str, Any]:
+def _error(id: RpcId, refused: AcpError) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": id, "error": refused.as_record()}
 
 

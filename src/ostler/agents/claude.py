@@ -54,7 +54,7 @@ def launch(turn: Turn, host: Host) -> Launch:
     hooks = hook_settings(HOOKS, turn, host, files, marked=True)
     flags = [
         *("-p", "--output-format=stream-json", "--verbose", "--include-partial-messages"),
-        *(("--include-hook-events",) if _tells_hooks(turn, host) else ()),
+        *(("--include-hook-events",) if _reports_hooks(turn, host) else ()),
         # Else it runs hooks and key helpers of any folder, and sends the user's key to an address that it names.
         *(() if host.trusted else ("--setting-sources=user",)),
         f"--permission-mode={MODES[turn.access]}",
@@ -85,7 +85,7 @@ def launch(turn: Turn, host: Host) -> Launch:
     )
 
 
-def _tells_hooks(turn: Turn, host: Host) -> bool:
+def _reports_hooks(turn: Turn, host: Host) -> bool:
     """Whether its records tell of the user's own hooks."""
     return turn.transport in ("pipe", "dialog") and "--include-hook-events" in host.help
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from ostler.access import Access
 from ostler.agents.claude_reader import COMMANDS, EDITS
-from ostler.agents.dialog import AnswerKind, Ask, Step, Tell
+from ostler.agents.dialog import AnswerKind, Ask, Emit, Step
 from ostler.agents.paths import is_inside
 from ostler.agents.reader import Reader
 from ostler.agents.stream_dialog import StreamDialog
@@ -47,7 +47,7 @@ class ClaudeDialog(StreamDialog):
             return steps
         if access == "full" or not beyond(request, access, self.first.folder):
             return self._allowed_before(steps[0].asked) if _command(request) in self._always else steps
-        told = Tell([steps[0].asked, Answered(id=id, option="reject_once", by=f"access {access}")])
+        told = Emit([steps[0].asked, Answered(id=id, option="reject_once", by=f"access {access}")])
         self._asks.pop(id)
         return [told, self._respond(id, {"behavior": "deny", "message": f"Access {access} does not allow this."})]
 

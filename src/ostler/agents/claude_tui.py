@@ -12,7 +12,6 @@ from ostler.agents.tui import (
     EMPTY_CELL,
     DialogOption,
     NumberedOptions,
-    OptionKind,
     Question,
     TranscriptReader,
     TuiScreen,
@@ -24,7 +23,7 @@ from ostler.agents.tui import (
 )
 from ostler.agents.values import Record, number, table, tables, text
 from ostler.errors import OstlerError
-from ostler.model import AnyEvent, Launch, Turn, Usage, UsageReport
+from ostler.model import AnyEvent, AskOptionKind, Launch, Turn, Usage, UsageReport
 
 # Flags of `claude -p` that its own screen has no use for.
 _HEADLESS = ("--output-format=", "--verbose", "--include-partial-messages", "--json-schema=", "--permission-mode=")
@@ -133,12 +132,12 @@ def _first_run(rows: Sequence[str]) -> NumberedOptions | None:
     return NumberedOptions(first, names, mark - first) if len(names) > 1 else None
 
 
-def _kept(name: str) -> OptionKind | None:
+def _kept(name: str) -> AskOptionKind | None:
     """A bare yes to a first-run screen (a key of the environment) is kept in claude's settings: for a person alone."""
     return None if name == "Yes" else _kind(name)
 
 
-def _kind(name: str) -> OptionKind | None:
+def _kind(name: str) -> AskOptionKind | None:
     """What an option means. One that is kept in settings, or widens the mode, is for a person at the terminal."""
     if name == "Yes" or name.startswith(("Yes, I trust", "Yes, proceed")):
         return "allow_once"

@@ -9,7 +9,6 @@ from ostler.agents.launches import with_attachments
 from ostler.agents.tui import (
     EMPTY_CELL,
     DialogOption,
-    OptionKind,
     Question,
     TranscriptReader,
     TuiScreen,
@@ -19,7 +18,7 @@ from ostler.agents.tui import (
     unframed,
 )
 from ostler.agents.values import Record, number, table, tables, text
-from ostler.model import AnyEvent, Asked, FileChange, Launch, Turn, Usage, UsageReport
+from ostler.model import AnyEvent, Asked, AskOptionKind, FileChange, Launch, Turn, Usage, UsageReport
 
 INTERRUPTED = r"● Operation cancelled by user"
 PASTED = r"\[Paste\b"
@@ -95,7 +94,7 @@ def question(screen: TuiScreen) -> Question | None:
     )
 
 
-def _kind(name: str) -> OptionKind | None:
+def _kind(name: str) -> AskOptionKind | None:
     """What it would keep in its settings is for a person at the terminal; a no ends the turn."""
     if name == "Yes":
         return "allow_once"

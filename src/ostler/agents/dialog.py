@@ -46,7 +46,7 @@ class Write(Struct, frozen=True):
     record: Any
 
 
-class Tell(Struct, frozen=True):
+class Emit(Struct, frozen=True):
     """Events of the running turn. Between turns they are dropped, but for notices."""
 
     events: list[AnyEvent]
@@ -89,7 +89,7 @@ class Fail(Struct, frozen=True):
     problem: Problem
 
 
-Step = Write | Tell | Ready | Ask | Withdrawn | Over | Call | Fail
+Step = Write | Emit | Ready | Ask | Withdrawn | Over | Call | Fail
 
 
 # -- a dialog ---------------------------------------------------------------------------------------------
@@ -180,11 +180,11 @@ class Dialog:
 
     def read_noise(self, line: str) -> list[Step]:
         """A line of stdout that is no record: a banner, a stray print."""
-        return [Tell([Raw(line=line)])] if line.strip() else []
+        return [Emit([Raw(line=line)])] if line.strip() else []
 
     def read_cut(self, head: str) -> list[Step]:
         """A line that was too long to be kept, by its beginning. One that somebody waits for ends the dialog."""
-        told = Tell([Raw(line=head), Notice(code="line_cut", text="a line of output was too long and was cut")])
+        told = Emit([Raw(line=head), Notice(code="line_cut", text="a line of output was too long and was cut")])
         if not re.match(AWAITED, head):
             return [told]
         message = f"{self.first.agent} sent a message that is too long to be read"
@@ -200,7 +200,7 @@ class Dialog:
         if now == self._told or not (now.commands or now.models or now.modes or self._told):
             return []
         self._told = now
-        return [Tell([now])]
+        return [Emit([now])]
 
     def startup_error(self, exit: Exit | None, stderr_tail: str) -> Problem | None:
         """Why the process ended before it was ready, where the protocol tells more than stderr."""

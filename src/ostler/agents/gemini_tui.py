@@ -11,7 +11,6 @@ from ostler.agents.tool_input import title_of
 from ostler.agents.tui import (
     EMPTY_CELL,
     DialogOption,
-    OptionKind,
     Question,
     Status,
     TranscriptReader,
@@ -22,14 +21,26 @@ from ostler.agents.tui import (
     unframed,
 )
 from ostler.agents.values import Record, number, table, tables, text
-from ostler.model import AnyEvent, FileChange, Launch, Notice, Thought, ToolEnded, ToolStarted, Turn, Usage, UsageReport
+from ostler.model import (
+    AnyEvent,
+    AskOptionKind,
+    FileChange,
+    Launch,
+    Notice,
+    Thought,
+    ToolEnded,
+    ToolStarted,
+    Turn,
+    Usage,
+    UsageReport,
+)
 
 MODES: dict[Access, str] = {"read": "default", "write": "auto_edit", "full": "default"}  # under full it asks
 PLACEHOLDER = "Type your message"
 BANNER = r"Gemini CLI v\d"
 INTERRUPTED = r"ℹ\s+Request cancelled"
 _TITLES: dict[str, Status] = {"✦": "busy", "⏲": "busy", "✋": "asking", "◇": "ready"}
-_KINDS: dict[str, OptionKind] = {
+_KINDS: dict[str, AskOptionKind] = {
     "Allow once": "allow_once",
     "Allow for this session": "allow_always",
     "No, suggest changes (esc)": "reject_once",

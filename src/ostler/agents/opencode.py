@@ -15,19 +15,19 @@ from ostler.agents.launches import refuse_untrusted, with_attachments
 from ostler.agents.opencode_reader import EDITS, OpencodeReader, access_agent
 from ostler.model import Host, Launch, Turn
 
-Rules = dict[str, Any]
+PermissionRules = dict[str, Any]
 # The last rule that matches wins, so what an agent of our own allows stands after all of the user's.
 # `**` refuses a call and tells it; `*` takes the tool away. Shell and subagents are taken away: the shell
 # tool asks for nothing on `> file`, and a subagent has the permissions of its own agent, not of its caller.
 # The web is taken away too: its rules know no patterns.
-READ: Rules = {
+READ: PermissionRules = {
     "*": "deny",
     "read": {"*": "allow", "*.env": "deny", "*.env.*": "deny", "*.env.example": "allow"},
     **dict.fromkeys(("glob", "grep", "list", "skill", "todowrite", "todoread"), "allow"),
     "edit": {"**": "deny"},
     "external_directory": "deny",
 }
-RULES: dict[Access, Rules] = {
+RULES: dict[Access, PermissionRules] = {
     "read": READ,
     "write": {**READ, "edit": "allow"},
     "full": {"*": "allow", "external_directory": "allow"},
@@ -83,7 +83,7 @@ def _config(turn: Turn, host: Host) -> dict[str, Any]:
     return config
 
 
-def _rules(turn: Turn) -> Rules:
+def _rules(turn: Turn) -> PermissionRules:
     rules = {**RULES["write"], "bash": "allow"} if turn.walled and turn.access == "write" else RULES[turn.access]
     if turn.tools_allowed:
         wanted = _permissions(turn.tools_allowed)

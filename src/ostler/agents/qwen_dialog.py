@@ -8,7 +8,7 @@ from msgspec import structs
 from msgspec.json import encode
 
 from ostler.access import Access
-from ostler.agents.dialog import AnswerKind, Ask, DialogFace, Step, Tell
+from ostler.agents.dialog import AnswerKind, Ask, DialogFace, Emit, Step
 from ostler.agents.mcp import TRANSPORTS
 from ostler.agents.messages import MessagesReader
 from ostler.agents.paths import is_inside
@@ -40,7 +40,7 @@ class QwenDialog(StreamDialog):
         self.reader = self._reader_of(turn)
         content, notices = self._prompt_of(turn)
         told = [Notice(code="prompt", text=said) for said in notices]
-        return [*([Tell([*told])] if told else []), *self._prompt(content)]
+        return [*([Emit([*told])] if told else []), *self._prompt(content)]
 
     def answer(self, ask: str, kind: AnswerKind, message: str = "") -> list[Step]:
         if kind == "allow_always" and ask in self._asks:
@@ -73,7 +73,7 @@ class QwenDialog(StreamDialog):
             self._refused(self._asks.pop(id), "access write is for the folder alone", "full")
             told = Answered(id=id, option="reject_once", by="access write")
             refused = {"behavior": "deny", "message": f"Edits are for {self.first.folder} alone."}
-            return [Tell([asked, told]), self._respond(id, refused)]
+            return [Emit([asked, told]), self._respond(id, refused)]
         if _key(request) in self._always:
             return self._allowed_before(asked)
         return [Ask(asked)]

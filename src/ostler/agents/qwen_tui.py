@@ -9,7 +9,6 @@ from ostler.access import Access
 from ostler.agents.tool_input import title_of
 from ostler.agents.tui import (
     DialogOption,
-    OptionKind,
     Question,
     Status,
     TranscriptReader,
@@ -19,7 +18,7 @@ from ostler.agents.tui import (
     unframed,
 )
 from ostler.agents.values import Record, number, table, tables, text
-from ostler.model import AnyEvent, FileChange, Launch, ToolEnded, ToolStarted, Turn, Usage, UsageReport
+from ostler.model import AnyEvent, AskOptionKind, FileChange, Launch, ToolEnded, ToolStarted, Turn, Usage, UsageReport
 
 MODES: dict[Access, str] = {"read": "default", "write": "auto-edit", "full": "default"}  # under full it asks
 PLACEHOLDER = "Type your message"
@@ -29,7 +28,7 @@ _HEADLESS = ("--output-format=", "--include-partial-messages", "--approval-mode=
 _SCROLLBAR = re.compile(r"\s*█\s*$")
 _EDITS = ("write_file", "edit")
 # What is kept in its settings is for a person at the terminal.
-_KINDS: dict[str, OptionKind] = {"Yes, allow once": "allow_once", "No, suggest changes (esc)": "reject_once"}
+_KINDS: dict[str, AskOptionKind] = {"Yes, allow once": "allow_once", "No, suggest changes (esc)": "reject_once"}
 
 
 def tui_launch(once: Launch, turn: Turn) -> Launch:
@@ -110,20 +109,20 @@ class QwenTranscript(TranscriptReader):
         parts = tables(table(record.get("message")).get("parts"))
         match record.get("type"):
             case "user":
-                return self._said_to_it(record, _words(parts))
+                return self._user_record(record, _words(parts))
             case "assistant" if self.prompted:
-                return self._said_by_it(record, parts)
+                return self._model_record(record, parts)
             case "tool_result" if self.prompted:
                 return self._tool_result(parts, table(record.get("toolCallResult")))
         return []
 
-    def _said_to_it(self, record: Record, said: str) -> list[AnyEvent]:
+    def _user_record(self, record: Record, said: str) -> list[AnyEvent]:
         if self.prompted or not said or not self.take_prompt(said):
             return []
         self.agent_session = text(record.get("sessionId")) or self.turn.agent_session
         return [self.started()]
 
-    def _said_by_it(self, record: Record, parts: list[Record]) -> list[AnyEvent]:
+    def _model_record(self, record: Record, parts: list[Record]) -> list[AnyEvent]:
         """One that was cut off has no figures: it is no answer."""
         self.model = self.model or text(record.get("model")) or None
         used, calls = table(record.get("usageMetadata")), [call for part in parts if (call := part.get("functionCall"))]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from ostler.access import ACCESS_ORDER
-from ostler.agents.dialog import AnswerKind, Ask, Dialog, Over, Ready, Step, Tell, Write
+from ostler.agents.dialog import AnswerKind, Ask, Dialog, Emit, Over, Ready, Step, Write
 from ostler.agents.launches import with_attachments
 from ostler.agents.offers import offers
 from ostler.agents.reader import Reader
@@ -45,7 +45,7 @@ class ScriptDialog(Dialog):
             "mode": self._mode,
             "command": turn.command,
         }
-        return [Tell([reader.started()]), *self.offers(), Write(record)]
+        return [Emit([reader.started()]), *self.offers(), Write(record)]
 
     def interrupt(self) -> list[Step]:
         return [Write({"type": "interrupt"})]
@@ -99,7 +99,7 @@ class ScriptDialog(Dialog):
                 self._asks.add(event.id)
                 steps.append(Ask(event))
             else:
-                steps.append(Tell([event]))
+                steps.append(Emit([event]))
         if self.reader.result is not None:
             steps.append(Over())
         return steps

@@ -7,7 +7,6 @@ from msgspec import structs
 from ostler.agents.launches import with_attachments
 from ostler.agents.tui import (
     DialogOption,
-    OptionKind,
     Question,
     TranscriptReader,
     TuiScreen,
@@ -18,12 +17,12 @@ from ostler.agents.tui import (
     unframed,
 )
 from ostler.agents.values import Record
-from ostler.model import Answered, AnyEvent, Asked, Host, Launch, Turn
+from ostler.model import Answered, AnyEvent, Asked, AskOptionKind, Host, Launch, Turn
 
 PLACEHOLDER = "Type your message"
 INTERRUPTED = r"■ Interrupted"
 # What its dialogs offer, word by word.
-KINDS: dict[str, OptionKind] = {
+KINDS: dict[str, AskOptionKind] = {
     "Yes": "allow_once",
     "Yes, and don't ask again": "allow_always",
     "No, and say what to do instead (esc)": "reject_once",

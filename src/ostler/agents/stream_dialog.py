@@ -11,11 +11,11 @@ from ostler.agents.dialog import (
     AnswerKind,
     Ask,
     Dialog,
+    Emit,
     Fail,
     Over,
     Ready,
     Step,
-    Tell,
     Withdrawn,
     Write,
 )
@@ -112,7 +112,7 @@ class StreamDialog(Dialog):
         if self.reader is None:
             return []
         events = self.reader.read(record)
-        steps: list[Step] = [Tell(events)] if events else []
+        steps: list[Step] = [Emit(events)] if events else []
         if kind == "system":
             steps += self._of_itself(record)
         if kind == "result" and self.reader.result is not None:
@@ -137,7 +137,7 @@ class StreamDialog(Dialog):
             return self._not_said("bad_request", f"{self.first.agent} refused the mode: {message}")
         if not wanted:
             return []
-        return [Tell([Notice(code="refused", text=f"{self.first.agent} refused {wanted}: {message}")])]
+        return [Emit([Notice(code="refused", text=f"{self.first.agent} refused {wanted}: {message}")])]
 
     def _done(self, wanted: str, told: dict[str, Any]) -> list[Step]:
         if wanted == "initialize":
@@ -213,7 +213,7 @@ class StreamDialog(Dialog):
     def _allowed_before(self, asked: Asked) -> list[Step]:
         """The same was allowed for the session."""
         told = Answered(id=asked.id, option="allow_always", by="an earlier answer")
-        return [Tell([asked, told]), *self.answer(asked.id, "allow_once")]
+        return [Emit([asked, told]), *self.answer(asked.id, "allow_once")]
 
     def _cancelled(self, id: str) -> list[Step]:
         request = self._asks.pop(id, None)

@@ -11,12 +11,11 @@ from typing import Literal
 from msgspec import Struct
 
 from ostler.agents.reader import Reader
-from ostler.model import Asked, Host, Launch, Turn
+from ostler.model import Asked, AskOptionKind, Host, Launch, Turn
 
 Status = Literal["starting", "ready", "busy", "asking", "ended"]
-OptionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
 EMPTY_CELL = "\u2800"  # of braille: it looks like a blank, but what follows it is not read as a command
-Keys = tuple[str, ...]  # names of keys ("Enter", "Escape", "ctrl+c"), or characters that are typed
+KeyPresses = tuple[str, ...]  # names of keys ("Enter", "Escape", "ctrl+c"), or characters that are typed
 
 
 class TuiScreen(Struct, frozen=True):
@@ -46,8 +45,8 @@ class DialogOption(Struct, frozen=True, kw_only=True):
     """An answer that a dialog on the screen offers. Without a kind nobody but a person at the terminal chooses it."""
 
     name: str
-    keys: Keys
-    kind: OptionKind | None = None
+    keys: KeyPresses
+    kind: AskOptionKind | None = None
 
 
 class Question(Struct, frozen=True, kw_only=True):
@@ -123,10 +122,10 @@ class TuiFace(Struct, frozen=True, kw_only=True):
     announces: bool = False  # it says something of itself as soon as it is ready, and not before, in every terminal
     pasted: str = r"\[Pasted text"  # how the box shows a long paste
     paste_most: int = 0  # characters that it takes for text in one paste; 0: any number
-    interrupt: Keys = ("Escape",)  # stops a turn
-    interrupt_asking: Keys = ("Escape",)  # the same while a dialog is open
+    interrupt: KeyPresses = ("Escape",)  # stops a turn
+    interrupt_asking: KeyPresses = ("Escape",)  # the same while a dialog is open
     interrupted: str = ""  # what the screen shows then: a pattern
-    clear: Keys = ("ctrl+c",)  # empties a box that holds something
+    clear: KeyPresses = ("ctrl+c",)  # empties a box that holds something
     banner: str = ""  # a pattern: what it draws once it takes keys, where it draws its box before that
     starts_deaf: bool = False  # it draws its box some time before it takes a paste, and nothing tells when
     access: str = ""  # how it is made to ask, for the docs
@@ -218,7 +217,7 @@ class NumberedOptions(Struct, frozen=True):
     names: tuple[str, ...]
     marked: int
 
-    def keys_to(self, n: int) -> Keys:
+    def keys_to(self, n: int) -> KeyPresses:
         """Goes to an option by the arrows and takes it; for programs in which a number does not."""
         steps = n - self.marked
         return (*(("ArrowDown",) * steps if steps > 0 else ("ArrowUp",) * -steps), "Enter")

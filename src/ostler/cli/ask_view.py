@@ -20,25 +20,25 @@ _SOON = 0.1  # a rule answers at once: then nobody is asked
 _WORDS = {"a": "allow", "allow": "allow", "d": "deny", "deny": "deny", "w": "always", "always": "always"}
 
 
-class Said(NamedTuple):
+class AskReply(NamedTuple):
     """What a line typed at an ask means; `again`: it means nothing, and nothing is answered."""
 
     what: Literal["allow", "deny", "always", "view", "again"]
     message: str = ""
 
 
-def understood(line: str, asked: Asked) -> Said:
+def understood(line: str, asked: Asked) -> AskReply:
     """`a`, `d [why]`, `w`, `v`, or the whole words. Enter alone is no answer, nor is what the ask does not offer."""
     word, _, rest = line.strip().partition(" ")
     word = word.lower()
     if word in ("v", "view") and not rest:
-        return Said("view")
+        return AskReply("view")
     option = _WORDS.get(word, "")
     if option == "deny":
-        return Said("deny", rest.strip())
+        return AskReply("deny", rest.strip())
     if rest or option not in choices(asked):
-        return Said("again")
-    return Said("allow" if option == "allow" else "always")
+        return AskReply("again")
+    return AskReply("allow" if option == "allow" else "always")
 
 
 def choices(asked: Asked) -> list[str]:

@@ -23,7 +23,7 @@ from ostler.terminal.viewer_protocol import (
     Leased,
     RefusedMessage,
     ResizeTerminal,
-    Send,
+    SendBytes,
     SnapshotMessage,
     Viewing,
     Want,
@@ -31,7 +31,7 @@ from ostler.terminal.viewer_protocol import (
     read_terminal_message,
 )
 
-Take = Literal["always", "free", "never"]
+TakeMode = Literal["always", "free", "never"]
 BELL = b"\x07"
 
 
@@ -47,7 +47,9 @@ class AttachEnd(NamedTuple):
 class Client:
     """One viewing in one terminal. `take`: whether keys take the keyboard, only one that is free, or never."""
 
-    def __init__(self, viewing: Viewing, user: UserTerminal, *, take: Take, detach: "DetachKeys | None" = None) -> None:
+    def __init__(
+        self, viewing: Viewing, user: UserTerminal, *, take: TakeMode, detach: "DetachKeys | None" = None
+    ) -> None:
         self._viewing, self._user, self._take, self._detach = viewing, user, take, detach
         self._filter = OutputFilter()
         self._lease: Leased | None = None  # not told yet
@@ -160,7 +162,7 @@ class Client:
             return
         if not self._lease.yours and (self._take == "always" or self._lease.holder is None):
             self._send(Want(action="take"))
-        self._send(Send(data=data))
+        self._send(SendBytes(data=data))
 
     def _leased(self, lease: Leased) -> None:
         gained = lease.yours and not (self._lease is not None and self._lease.yours)

@@ -64,14 +64,14 @@ def _asked() -> "list[MachineView]":
         hint = "Name their Postgres (--join URL, or OSTLER_JOIN), or start this one: ostler up --join URL"
         raise OstlerError("not_found", "no server is running here", hint)
 
-    async def told() -> "list[MachineView]":
+    async def fetched() -> "list[MachineView]":
         with contextlib.closing(LocalServer(home, "ostler machines")) as server:
             async with asyncio.timeout(_PATIENCE):
                 answer = await server.send("GET", "/api/machines")
         return msgspec.json.decode(answer.body, type=MachineList).items
 
     try:
-        return asyncio.run(told())
+        return asyncio.run(fetched())
     except TimeoutError as error:
         raise OstlerError("crashed", f"the server ({serves.pid}) does not answer") from error
 

@@ -12,12 +12,12 @@ from ostler.export.record import SessionRecord, TurnRecord
 from ostler.model import AnyEvent, Envelope, Text, Thought, ToolEnded, ToolStarted
 
 VERSION = "ATIF-v1.4"
-Step = dict[str, Any]
+AtifStep = dict[str, Any]
 
 
 def trajectory(session: SessionRecord, by: str) -> dict[str, Any]:
     """`by` names the program that drove the agent."""
-    steps: list[Step] = []
+    steps: list[AtifStep] = []
     for turn in session.turns:
         steps += _steps_of(turn)
     numbered = [{"step_id": number, **step} for number, step in enumerate(steps, 1)]
@@ -39,9 +39,9 @@ def trajectory(session: SessionRecord, by: str) -> dict[str, Any]:
     }
 
 
-def _steps_of(turn: TurnRecord) -> list[Step]:
+def _steps_of(turn: TurnRecord) -> list[AtifStep]:
     asked, envelope = turn.row.turn, turn.row.envelope
-    said: list[Step] = []
+    said: list[AtifStep] = []
     if asked.system and asked.first:
         said.append(_step("system", turn.row.created_at, asked.system))
     said.append({**_step("user", turn.row.created_at, asked.prompt), "extra": {"turn": turn.row.id}})
@@ -52,9 +52,9 @@ def _steps_of(turn: TurnRecord) -> list[Step]:
     return [*said, *steps]
 
 
-def _agent_steps(events: Iterable[AnyEvent]) -> list[Step]:
-    steps: list[Step] = []
-    calls: dict[str, Step] = {}  # a tool call → the step that has it
+def _agent_steps(events: Iterable[AnyEvent]) -> list[AtifStep]:
+    steps: list[AtifStep] = []
+    calls: dict[str, AtifStep] = {}  # a tool call → the step that has it
     for event in events:
         match event:
             case Thought(text=text):
@@ -75,14 +75,14 @@ def _agent_steps(events: Iterable[AnyEvent]) -> list[Step]:
     return steps
 
 
-def _open(steps: list[Step], at: float, not_after: tuple[str, ...] = ()) -> Step:
+def _open(steps: list[AtifStep], at: float, not_after: tuple[str, ...] = ()) -> AtifStep:
     """The step that goes on; a new one if the last has any of these already."""
     if not steps or any(steps[-1].get(name) for name in not_after):
         steps.append(_step("agent", at, ""))
     return steps[-1]
 
 
-def _step(source: str, at: float, message: str) -> Step:
+def _step(source: str, at: float, message: str) -> AtifStep:
     return {"timestamp": datetime.fromtimestamp(at, UTC).isoformat(), "source": source, "message": message}
 
 
@@ -90,7 +90,7 @@ def _joined(before: str, text: str) -> str:
     return f"{before}\n\n{text}" if before else text
 
 
-def _finish(steps: list[Step], envelope: Envelope) -> None:
+def _finish(steps: list[AtifStep], envelope: Envelope) -> None:
     """What is known of the whole turn."""
     for step in steps:
         step.update({"model_name": envelope.model} if envelope.model else {})

@@ -18,7 +18,7 @@ from ostler.machines.model import ANY, MachineFacts, MachineLoad, MachineRow, Se
 if TYPE_CHECKING:  # it takes a while to import, and only those who joined need it
     from psycopg import AsyncConnection
 
-    Connection = AsyncConnection[tuple[Any, ...]]
+    PostgresConnection = AsyncConnection[tuple[Any, ...]]
 
 SECONDS = 5.0  # for one question
 TABLES_LOCK = 0x6F73746C6572  # of those who make the tables
@@ -115,7 +115,7 @@ class Directory:
         if not url.startswith(("postgres://", "postgresql://")):
             raise _bad_address()
         self.url = url  # a password may stand in it: never in arguments, logs or errors
-        self._open: Connection | None = None
+        self._open: PostgresConnection | None = None
         self._turn = asyncio.Lock()
 
     async def close(self) -> None:
@@ -233,7 +233,7 @@ class Directory:
     # -- questions
 
     @asynccontextmanager
-    async def asked(self) -> "AsyncIterator[Connection]":
+    async def asked(self) -> "AsyncIterator[PostgresConnection]":
         """A transaction on the connection. What fails or takes too long ends the connection: the next call has a new
         one.
         """
@@ -254,7 +254,7 @@ class Directory:
                 await self._drop()
                 raise
 
-    async def _connection(self) -> "Connection":
+    async def _connection(self) -> "PostgresConnection":
         import psycopg
         from psycopg.conninfo import conninfo_to_dict
 
@@ -286,7 +286,7 @@ def free_machine_name(name: str, taken: Iterable[str]) -> str:
     return free
 
 
-async def _machines(db: "Connection") -> list[MachineRow]:
+async def _machines(db: "PostgresConnection") -> list[MachineRow]:
     return [_machine(*row) for row in await _all(await db.execute(f"{_MACHINES} ORDER BY name, id"))]
 
 

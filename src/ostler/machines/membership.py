@@ -105,7 +105,7 @@ class Membership:
         self._version: int | None = None  # of the store, when the index was last told
         self._touched: int | None = None
         self._beating = Loop("telling the directory that this machine lives", self._beat, longest=BEAT)
-        self._telling = Loop("telling the directory of sessions", self._tell, longest=5.0)
+        self._telling = Loop("telling the directory of sessions", self._index_sessions, longest=5.0)
 
     async def __aenter__(self) -> Self:
         """Raises store if the directory cannot be used."""
@@ -116,7 +116,7 @@ class Membership:
             joined = await self.directory.join(self.id, options.name, options.url, self._key.public, facts)
             self.name, self.epoch, self.lease = joined
             await self._look(facts)
-            await self._tell_once()
+            await self._index_changes()
         except BaseException:
             await self.directory.close()
             raise
@@ -301,11 +301,11 @@ class Membership:
 
     # -- the index of sessions
 
-    async def _tell(self) -> None:
+    async def _index_sessions(self) -> None:
         await asyncio.sleep(_LOOK)
-        await self._tell_once()
+        await self._index_changes()
 
-    async def _tell_once(self) -> None:
+    async def _index_changes(self) -> None:
         version = self._watch.version()
         if version == self._version:
             return

@@ -15,7 +15,7 @@ from ostler.machines.directory import TABLES_LOCK, Directory, as_text
 from ostler.machines.states import BEAT
 
 if TYPE_CHECKING:
-    from ostler.machines.directory import Connection
+    from ostler.machines.directory import PostgresConnection
 
 SILENT = 2 * BEAT  # seconds without a heartbeat after which others look at a machine whose runs they may take over
 _OPEN = "r.state IN ('running', 'cancelling')"
@@ -240,7 +240,7 @@ def _run(
     )
 
 
-async def _all(db: "Connection", query: str, given: Any) -> list[tuple[Any, ...]]:
+async def _all(db: "PostgresConnection", query: str, given: Any) -> list[tuple[Any, ...]]:
     cursor = await db.execute(query, given)
     rows: list[tuple[Any, ...]] = await cursor.fetchall()
     return rows

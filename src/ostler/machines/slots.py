@@ -7,7 +7,7 @@ from ostler.machines.directory import Directory
 from ostler.machines.shares import Granted, Share, grant
 
 if TYPE_CHECKING:
-    from ostler.machines.directory import Connection
+    from ostler.machines.directory import PostgresConnection
 
 _LOCK = 0x6F73746C6573  # of those who change slots
 _LEASE = "SELECT 1 FROM ostler.machines WHERE id = %s AND epoch = %s AND lease = %s AND left_at IS NULL FOR SHARE"
@@ -59,7 +59,7 @@ class Leaseholder:
                     await self._put(db, key, given.held, asked, mine)
             return Slots(granted, len({name for each in shares.values() for name in each if each[name].waits}))
 
-    async def _put(self, db: "Connection", key: str, held: int, asked: Share, before: Share) -> None:
+    async def _put(self, db: "PostgresConnection", key: str, held: int, asked: Share, before: Share) -> None:
         if not held and not asked.wanted:
             await db.execute("DELETE FROM ostler.slots WHERE machine = %s AND key = %s", (self._machine, key))
             return
@@ -68,7 +68,7 @@ class Leaseholder:
             ((granted,),) = await (await db.execute("SELECT nextval('ostler.grants')")).fetchall()
         await db.execute(_PUT, (self._machine, key, held, asked.wanted, granted))
 
-    async def tell_spent(self, day: str, spent: Mapping[str, float]) -> dict[str, float]:
+    async def report_spent(self, day: str, spent: Mapping[str, float]) -> dict[str, float]:
         """What all other machines spent on this day, by profile or agent. Older days are forgotten. Raises Lapsed."""
         async with self._directory.asked() as db:
             await self._check(db)
@@ -78,12 +78,12 @@ class Leaseholder:
             query = "SELECT who, sum(usd) FROM ostler.spent WHERE day = %s AND machine <> %s GROUP BY who"
             return dict(await (await db.execute(query, (day, self._machine))).fetchall())
 
-    async def _check(self, db: "Connection") -> None:
+    async def _check(self, db: "PostgresConnection") -> None:
         if not await (await db.execute(_LEASE, self._lease)).fetchall():
             raise Lapsed
 
 
-async def _shares(db: "Connection") -> dict[str, dict[str, Share]]:
+async def _shares(db: "PostgresConnection") -> dict[str, dict[str, Share]]:
     """Of each limit what each machine has."""
     found: dict[str, dict[str, Share]] = {}
     for machine, key, held, wanted, granted in await (

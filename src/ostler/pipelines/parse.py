@@ -13,7 +13,7 @@ from ostler.pipelines.expressions import BadExpression, names_in
 from ostler.pipelines.model import Input, Node, NodeLoop, Pipeline, Worktree
 from ostler.pipelines.schedule import CRON_HINT, is_cron
 from ostler.pipelines.templates import names_of
-from ostler.settings.check import Path, Where, checked, nearest
+from ostler.settings.check import KeyPath, Where, checked, nearest
 
 _TOP = ("name", "description", "mode", "inputs", "nodes", "cost_usd", "schedule", "takeover")
 # The options of a turn under their own names, but for two that mean something else of a node: its command is a program,
@@ -38,16 +38,16 @@ class _File:
     def __init__(self, path: str, text: str) -> None:
         self.where = Where(path, text or "\n")
 
-    def wrong(self, path: Path, what: str, hint: str = "") -> OstlerError:
+    def wrong(self, path: KeyPath, what: str, hint: str = "") -> OstlerError:
         name = ".".join(path)
         return OstlerError("bad_request", f"{self.where.at(path)}{f'{name}: ' if name else ''}{what}", hint)
 
-    def unknown(self, path: Path, known: Iterable[str]) -> OstlerError:
+    def unknown(self, path: KeyPath, known: Iterable[str]) -> OstlerError:
         guess = nearest(path[-1], known)
         hint = f"Did you mean {guess}?" if guess else f"Known here: {', '.join(known)}"
         return OstlerError("bad_request", f"{self.where.at(path)}unknown key {'.'.join(path)}", hint)
 
-    def convert(self, value: Any, kind: Any, path: Path, expected: str) -> Any:
+    def convert(self, value: Any, kind: Any, path: KeyPath, expected: str) -> Any:
         try:
             return msgspec.convert(value, kind)
         except msgspec.ValidationError as error:
@@ -172,7 +172,7 @@ def _nodes(file: _File, table: Any, inputs: Mapping[str, Input]) -> tuple[Node, 
 
 
 def _node(file: _File, name: str, table: Mapping[str, Any]) -> Node:
-    at: Path = ("nodes", name)
+    at: KeyPath = ("nodes", name)
     for key in table:
         if key not in _OWN and key not in _OPTIONS:
             raise file.unknown((*at, key), (*_OWN, *_OPTIONS))
@@ -197,13 +197,13 @@ def _node(file: _File, name: str, table: Mapping[str, Any]) -> Node:
     return node
 
 
-def _mode(file: _File, value: Any, at: Path) -> Any:
+def _mode(file: _File, value: Any, at: KeyPath) -> Any:
     if value in (None, "auto", "manual"):
         return value
     raise file.wrong((*at, "mode"), f"{quoted(value)} is neither auto nor manual", 'Write mode = "manual" for a gate')
 
 
-def _command(file: _File, value: Any, at: Path) -> tuple[str, ...]:
+def _command(file: _File, value: Any, at: KeyPath) -> tuple[str, ...]:
     if isinstance(value, str):
         raise file.wrong(at, "expected a list of words, since no shell is used", 'Write ["make", "test"]')
     words: tuple[str, ...] = file.convert(value, tuple[str, ...], at, 'a list of words, such as ["make", "test"]')
@@ -212,14 +212,14 @@ def _command(file: _File, value: Any, at: Path) -> tuple[str, ...]:
     return words
 
 
-def _needs(file: _File, value: Any, at: Path) -> tuple[str, ...]:
+def _needs(file: _File, value: Any, at: KeyPath) -> tuple[str, ...]:
     if isinstance(value, str):
         raise file.wrong((*at, "needs"), "expected a list of names", f'Write needs = ["{value}"]')
     needs: tuple[str, ...] = file.convert(value, tuple[str, ...], (*at, "needs"), "a list of names of nodes")
     return tuple(dict.fromkeys(needs))
 
 
-def _each(file: _File, value: Any, at: Path) -> str:
+def _each(file: _File, value: Any, at: KeyPath) -> str:
     if isinstance(value, list):
         return msgspec.json.encode(value).decode()
     if not isinstance(value, str):
@@ -227,13 +227,13 @@ def _each(file: _File, value: Any, at: Path) -> str:
     return value
 
 
-def _retry(file: _File, value: Any, at: Path) -> int:
+def _retry(file: _File, value: Any, at: KeyPath) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 10:
         raise file.wrong((*at, "retry"), "expected a number from 0 to 10", "Write retry = 2")
     return value
 
 
-def _on(file: _File, value: Any, at: Path) -> str:
+def _on(file: _File, value: Any, at: KeyPath) -> str:
     """The words with commas between them; "" where it is not given."""
     words = value.split(",") if isinstance(value, str) else value
     words = file.convert(words, list[str], at, "the name of a machine, or labels")
@@ -243,7 +243,7 @@ def _on(file: _File, value: Any, at: Path) -> str:
     return ",".join(words)
 
 
-def _loop(file: _File, value: Any, at: Path) -> NodeLoop | None:
+def _loop(file: _File, value: Any, at: KeyPath) -> NodeLoop | None:
     if value is None:
         return None
     example = 'Write loop = { times = 3, check = ["make", "test"] }'
@@ -262,7 +262,7 @@ def _loop(file: _File, value: Any, at: Path) -> NodeLoop | None:
     return NodeLoop(times=times, check=check, until=until)
 
 
-def _worktree(file: _File, value: Any, at: Path) -> Worktree | None:
+def _worktree(file: _File, value: Any, at: KeyPath) -> Worktree | None:
     if value is None or value is False:
         return None
     if value is True:
@@ -282,7 +282,7 @@ def _worktree(file: _File, value: Any, at: Path) -> Worktree | None:
     return found
 
 
-def _turn_options(file: _File, table: Mapping[str, Any], at: Path) -> TurnOptions:
+def _turn_options(file: _File, table: Mapping[str, Any], at: KeyPath) -> TurnOptions:
     values = {}
     for key, kind in _OPTIONS.items():
         if key in table:
@@ -294,7 +294,7 @@ def _turn_options(file: _File, table: Mapping[str, Any], at: Path) -> TurnOption
         raise file.wrong(at, str(error)) from error
 
 
-def _check_kind(file: _File, node: Node, table: Mapping[str, Any], at: Path) -> None:
+def _check_kind(file: _File, node: Node, table: Mapping[str, Any], at: KeyPath) -> None:
     kinds = [key for key in ("agent", "command", "gate") if table.get(key)]
     if len(kinds) != 1:
         said = "it has " + " and ".join(kinds) if kinds else "it has none of agent, command and gate"
@@ -316,7 +316,7 @@ def _check_kind(file: _File, node: Node, table: Mapping[str, Any], at: Path) -> 
         _check_on(file, node, at)
 
 
-def _check_folder(file: _File, node: Node, at: Path) -> None:
+def _check_folder(file: _File, node: Node, at: KeyPath) -> None:
     folder = node.folder
     if node.on:
         if folder and not folder.startswith(("/", "~/")):
@@ -328,7 +328,7 @@ def _check_folder(file: _File, node: Node, at: Path) -> None:
         raise file.wrong(at, f"{quoted(folder)} leaves the pipeline's folder", "Write a path below it")
 
 
-def _check_on(file: _File, node: Node, at: Path) -> None:
+def _check_on(file: _File, node: Node, at: KeyPath) -> None:
     """What only the machine of the pipeline can do."""
     if not node.agent:
         hint = "Remove on, or have an agent do it"
@@ -401,7 +401,7 @@ def _check_names(file: _File, node: Node, nodes: Mapping[str, Node], inputs: Map
 def _check_read(
     file: _File, node: Node, key: str, read: Any, nodes: Mapping[str, Node], inputs: Mapping[str, Input]
 ) -> None:
-    at: Path = ("nodes", node.name, key)
+    at: KeyPath = ("nodes", node.name, key)
     try:
         names = read()
     except BadExpression as error:
@@ -412,7 +412,7 @@ def _check_read(
 
 def _check_name(
     file: _File,
-    at: Path,
+    at: KeyPath,
     node: Node,
     name: tuple[str, ...],
     nodes: Mapping[str, Node],

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ostler.pipelines.shared_runs import SharedRuns
     from ostler.pipelines.steps import Steps
 
-Told = Callable[[NodeRow], None]
+OnNode = Callable[[NodeRow], None]
 
 
 class PipelineRunner:
@@ -39,7 +39,7 @@ class PipelineRunner:
         ostler: Ostler,
         run: RunRow,
         server: OwnServer,
-        told: Told | None = None,
+        told: OnNode | None = None,
         directory: Directory | None = None,
     ) -> None:
         """`server`: that of this machine, for nodes that run on others. `directory`: that of the machines, for a run

@@ -38,13 +38,13 @@ class SharedRuns(Runs):
 
     async def change(self, id: str, **fields: Any) -> RunRow:
         row = structs.replace(self._known(), **fields)
-        await self._told(lambda: self._index.put_run(id, self.claim_held, row.state, _encode(row)))
+        await self._until_written(lambda: self._index.put_run(id, self.claim_held, row.state, _encode(row)))
         return await super().change(id, **fields)
 
     async def _update_node(self, run: str, node: str, change: Callable[[NodeRow], NodeRow], full: bool) -> NodeRow:
         async with self._writing:  # items of a node change it side by side
             row = change(self.node(run, node))
-            await self._told(lambda: self._index.put_node(run, self.claim_held, node, _encode(row)))
+            await self._until_written(lambda: self._index.put_node(run, self.claim_held, node, _encode(row)))
             return await super()._update_node(run, node, change, full)
 
     async def until_moved(self) -> RunMoved:
@@ -73,13 +73,13 @@ class SharedRuns(Runs):
         assert row is not None
         return row
 
-    async def _told(self, tell: Callable[[], Awaitable[None]]) -> None:
-        while not await self._is_told(tell):
+    async def _until_written(self, write: Callable[[], Awaitable[None]]) -> None:
+        while not await self._is_written(write):
             await asyncio.sleep(_AGAIN)
 
-    async def _is_told(self, tell: Callable[[], Awaitable[None]]) -> bool:
+    async def _is_written(self, write: Callable[[], Awaitable[None]]) -> bool:
         try:
-            await tell()
+            await write()
         except RunMoved as moved:
             self._note(moved)
             await asyncio.Future()  # whoever runs the nodes ends them all

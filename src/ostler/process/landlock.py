@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     # Paths that may be changed, files that may be edited, paths that may be read (None: all), whether unix sockets are.
-    Rules = tuple[Sequence[bytes], Sequence[bytes], Sequence[bytes] | None, bool]
+    WallRules = tuple[Sequence[bytes], Sequence[bytes], Sequence[bytes] | None, bool]
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # system calls, the same on every architecture
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
@@ -49,7 +49,7 @@ def abi() -> int:
         return 0
 
 
-def start_behind(rules: "Rules", start: "Callable[[], int]", version: int | None = None) -> int:
+def start_behind(rules: "WallRules", start: "Callable[[], int]", version: int | None = None) -> int:
     """What `start`, a posix_spawn, returns in a thread that the wall confines. Raises OSError, and then nothing runs.
 
     `version` is that of an older kernel, for tests.

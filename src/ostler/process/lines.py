@@ -12,7 +12,7 @@ KEPT = 64 << 10  # of a line over the cap
 _FEW = 4096  # bytes: who writes fewer is not flooding
 
 
-class Line(Struct, frozen=True, gc=False):
+class OutputLine(Struct, frozen=True, gc=False):
     """One line without its end; `cut` when it was over the cap and only its beginning is here."""
 
     data: bytes
@@ -28,7 +28,7 @@ class LineFramer:
         self._pending = bytearray()  # the line that has not ended yet
         self._cut = False  # it is over the cap: `_pending` holds its beginning, the rest is dropped
 
-    def feed(self, data: bytes) -> list[Line]:
+    def feed(self, data: bytes) -> list[OutputLine]:
         """The lines that end within `data`."""
         first, *more = data.split(b"\n")
         if not more:
@@ -44,7 +44,7 @@ class LineFramer:
         self._hold(last)
         return lines
 
-    def close(self) -> list[Line]:
+    def close(self) -> list[OutputLine]:
         """The last line, if it did not end with a newline."""
         return [self._take()] if self._pending or self._cut else []
 
@@ -57,16 +57,16 @@ class LineFramer:
         self._pending = (self._pending[: self._kept] + data[: self._kept])[: self._kept]
         self._cut = True
 
-    def _take(self) -> Line:
-        line = Line(bytes(self._pending), True) if self._cut else self._line(bytes(self._pending))
+    def _take(self) -> OutputLine:
+        line = OutputLine(bytes(self._pending), True) if self._cut else self._line(bytes(self._pending))
         self._pending = bytearray()
         self._cut = False
         return line
 
-    def _line(self, data: bytes) -> Line:
+    def _line(self, data: bytes) -> OutputLine:
         if len(data) > self._cap:
-            return Line(data[: self._kept], True)
-        return Line(data[:-1] if data[-1:] == b"\r" else data, False)
+            return OutputLine(data[: self._kept], True)
+        return OutputLine(data[:-1] if data[-1:] == b"\r" else data, False)
 
 
 async def chunks(fd: int, size: int = 65536) -> AsyncIterator[bytes]:

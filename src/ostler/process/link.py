@@ -20,7 +20,7 @@ from ostler.process import cgroup, warden
 from ostler.process.pipes import close_all
 
 Packet = tuple[Any, ...]
-Told = Callable[[Packet], None]
+OnPacket = Callable[[Packet], None]
 
 LARGE = 60_000  # a SEQPACKET packet holds 212,960 bytes by default, and the warden's buffer is smaller
 WANTED_FDS = 65_536
@@ -51,7 +51,7 @@ class Outgoing(Struct, frozen=True):
 class WardenLink:
     """Sends without blocking and hands on what is told; calls `lost` once when the warden is gone."""
 
-    def __init__(self, told: Told, lost: Callable[["WardenLink"], None], beneath: str = "") -> None:
+    def __init__(self, told: OnPacket, lost: Callable[["WardenLink"], None], beneath: str = "") -> None:
         """Launches the warden and does not wait for it: the socket holds requests until it is up.
 
         `beneath`: the cgroup that gets another one for it.

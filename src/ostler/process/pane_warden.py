@@ -86,11 +86,11 @@ class GuardedPane:
 
             self.leader = start() if wall is None else warden.start_behind(wall, start)
         except warden.NoWall as error:
-            self.tell(b"exit", f"failed wall {error.errno or errno.EINVAL}")
+            self.write_file(b"exit", f"failed wall {error.errno or errno.EINVAL}")
         except (OSError, ValueError) as error:
-            self.tell(b"exit", f"failed {stage} {getattr(error, 'errno', None) or errno.EINVAL}")
+            self.write_file(b"exit", f"failed {stage} {getattr(error, 'errno', None) or errno.EINVAL}")
         else:
-            self.tell(b"started", str(self.leader))
+            self.write_file(b"started", str(self.leader))
         for fd in opened:
             os.close(fd)
         os.chdir("/")
@@ -140,7 +140,7 @@ class GuardedPane:
                 self.viewer = 0
             if pid == self.leader:
                 self.leader = 0
-                self.tell(b"exit", f"exit {os.waitstatus_to_exitcode(status)}")
+                self.write_file(b"exit", f"exit {os.waitstatus_to_exitcode(status)}")
 
     def end(self) -> None:
         """TERM to all that is left, 700 ms, KILL."""
@@ -155,7 +155,7 @@ class GuardedPane:
                 warden.signal_all(signal.SIGKILL)
             self.wait(0.01 if late else kill_at - time.monotonic())
 
-    def tell(self, name: bytes, text: str) -> None:
+    def write_file(self, name: bytes, text: str) -> None:
         """A file that is there whole, or not at all."""
         path = os.path.join(self.folder, name)
         try:

@@ -16,8 +16,8 @@ from ostler.model import (
 )
 from ostler.terminal.safe import one_line
 
-Span = tuple[str, str]
-Line = list[Span]
+StyledSpan = tuple[str, str]
+Line = list[StyledSpan]
 
 DIM, BOLD, GOOD, BAD, WARN, CODE = "dim", "bold", "green", "red", "yellow", "cyan"
 MARKDOWN = "markdown"  # the one span of such a line is a whole block, for a view that can draw it

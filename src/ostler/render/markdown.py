@@ -35,7 +35,7 @@ _PARSER = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "ta
 
 _LARGE = 8192  # characters of a block that is still being written; a larger one is not parsed for each frame
 
-Row = list[Segment]
+SegmentRow = list[Segment]
 
 
 class MarkdownBlock:
@@ -52,7 +52,7 @@ class MarkdownBlock:
             yield from row
             yield Segment.line()
 
-    def _rows(self, console: Console, options: ConsoleOptions) -> list[Row]:
+    def _rows(self, console: Console, options: ConsoleOptions) -> list[SegmentRow]:
         rows = self._drawn(console, options)
         trimmed = [_trimmed(row) for row in rows]
         while trimmed and not trimmed[0]:
@@ -61,7 +61,7 @@ class MarkdownBlock:
             trimmed.pop()
         return trimmed
 
-    def _drawn(self, console: Console, options: ConsoleOptions) -> list[Row]:
+    def _drawn(self, console: Console, options: ConsoleOptions) -> list[SegmentRow]:
         if self.last_rows is not None and len(self.source) > _LARGE:
             return console.render_lines(_as_written(self.source[-_LARGE // 2 :]), options, pad=False)
         try:
@@ -75,7 +75,7 @@ def _as_written(source: str) -> Text:
     return Text(safe(source), overflow="fold")
 
 
-def _trimmed(row: Row) -> Row:
+def _trimmed(row: SegmentRow) -> SegmentRow:
     """Without the blanks that fill it up: they would wrap when the terminal becomes narrower."""
     row = list(row)
     while row:

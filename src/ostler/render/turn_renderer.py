@@ -35,7 +35,7 @@ from ostler.render.lines import (
     MARKDOWN,
     WARN,
     Line,
-    Span,
+    StyledSpan,
     answered_line,
     asked_lines,
     diff_size,
@@ -213,7 +213,7 @@ class TurnRenderer:
     def _tool(self, event: ToolEnded) -> list[Line]:
         started = self.tools.pop(event.id, None) or ToolStarted(id=event.id, name="tool")
         indent = "    " if started.parent else "  "
-        mark: Span = ("✓ ", GOOD) if event.ok else ("■ ", WARN) if event.stopped else ("✗ ", BAD)
+        mark: StyledSpan = ("✓ ", GOOD) if event.ok else ("■ ", WARN) if event.stopped else ("✗ ", BAD)
         end = _tool_end(event)
         words = self.tool_words(started, len(indent) + 2 + cells(plain(end)))
         return [

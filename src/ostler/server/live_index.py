@@ -25,7 +25,7 @@ _LINES = 12  # of busy sessions that are read at one refresh: a hundred at once 
 _PIECE = 64 * 1024
 
 RowKind = Literal["session", "terminal", "run"]
-Key = tuple[RowKind, str]  # what, id
+RowKey = tuple[RowKind, str]  # what, id
 _encode = msgspec.json.Encoder().encode
 
 
@@ -50,7 +50,7 @@ class LiveIndex:
     def __init__(self, watch: StoreWatch) -> None:
         self._watch = watch
         self._n = 0
-        self._sent: OrderedDict[Key, SentRow] = OrderedDict()  # in the order of change
+        self._sent: OrderedDict[RowKey, SentRow] = OrderedDict()  # in the order of change
         self._all: tuple[int, list[bytes]] = (-1, [])
         self._views: dict[str, SessionView] = {}
         self._sessions_of: dict[str, str] = {}  # terminal → session
@@ -63,7 +63,7 @@ class LiveIndex:
         self._changed, self._woken = asyncio.Event(), 0
         self._seen = 0  # how far the store's log of changes was read
         self.stale = False
-        self._foreign: set[Key] = set()  # of other machines
+        self._foreign: set[RowKey] = set()  # of other machines
         self._load()
 
     # -- for viewers
@@ -126,7 +126,7 @@ class LiveIndex:
         self._put_terminals(terminals)
         self._put_sessions(views)
         self._put_runs(runs)
-        now: set[Key] = {("session", view.id) for view in views}
+        now: set[RowKey] = {("session", view.id) for view in views}
         now |= {("terminal", row.id) for row in terminals} | {("run", run.id) for run in runs}
         for key in before - now - self._foreign:
             self._gone(*key)
@@ -180,7 +180,7 @@ class LiveIndex:
 
     def _put_runs(self, views: Iterable[RunView]) -> None:
         for view in views:
-            key: Key = ("run", view.id)
+            key: RowKey = ("run", view.id)
             if view.state != "moved":
                 self._foreign.discard(key)
             elif key in self._foreign:
@@ -217,7 +217,7 @@ class LiveIndex:
         if self._tombs > 2 * _TOMBS:
             self._forget_tombs()
 
-    def _put(self, key: Key, data: bytes, *, gone: bool) -> None:
+    def _put(self, key: RowKey, data: bytes, *, gone: bool) -> None:
         before = self._sent.get(key)
         if before is not None and before.data == data:
             return

@@ -194,7 +194,7 @@ class RemoteSessions:
         wanted = {seen.id: seen for seen in self._membership.others if seen.state != "gone"}
         for id in self._following.keys() - wanted.keys():
             await self._following.pop(id).stop()
-            self._tell_gone(id)
+            self._remove_rows_of(id)
         for id in wanted.keys() - self._following.keys():
             name = f"following machine {wanted[id].name}"
             self._following[id] = Loop(name, partial(self._follow_once, id), longest=_AGAIN)
@@ -208,10 +208,10 @@ class RemoteSessions:
         except OstlerError as error:
             _log.debug("runs that wait: %s", error)
         else:
-            self._tell_waiting({run.id: waiting_view(run, self._membership.machines) for run in runs})
+            self._update_waiting({run.id: waiting_view(run, self._membership.machines) for run in runs})
         await asyncio.sleep(BEAT)
 
-    def _tell_waiting(self, now: dict[str, RunView]) -> None:
+    def _update_waiting(self, now: dict[str, RunView]) -> None:
         before, self._waiting = self._waiting, now
         if self._index is None:
             return
@@ -243,7 +243,7 @@ class RemoteSessions:
             _log.debug("following %s: %s", machine.name, error)
         await self._last_known(machine)
         await self._lost_runs(machine, RUNS)
-        self._tell_away(id)
+        self._mark_unreachable(id)
         await asyncio.sleep(_AGAIN)
 
     async def _take_rows(self, machine: SeenMachine) -> None:
@@ -280,7 +280,7 @@ class RemoteSessions:
                 self._index.remove_foreign("session", id)  # removed while nobody followed
             self._last[machine.id] = known
 
-    def _tell_away(self, machine: str) -> None:
+    def _mark_unreachable(self, machine: str) -> None:
         rows: list[tuple[RowKind, SessionView | RunView]] = [
             *(("session", view) for view in self._last.get(machine, {}).values()),
             *(("run", _away(view)) for view in self._runs.get(machine, {}).values()),
@@ -289,7 +289,7 @@ class RemoteSessions:
             if self._index is not None:
                 self._index.put_foreign(what, view.id, _encode(structs.replace(view, reachable=False)))
 
-    def _tell_gone(self, machine: str) -> None:
+    def _remove_rows_of(self, machine: str) -> None:
         rows: list[tuple[RowKind, str]] = [("session", id) for id in self._last.pop(machine, {})]
         rows += [("terminal", id) for id in self._terminals.pop(machine, ())]
         rows += [("run", id) for id in self._runs.pop(machine, {})]

@@ -28,7 +28,9 @@ _AT_ONCE = 500  # events that are read before others have their turn
 LAST = (1 << 53) - 1  # every client can count so far
 
 Seq = Annotated[int, Meta(ge=0, le=LAST, description="only what comes after the event of this seq")]
-Before = Annotated[int, Meta(ge=0, le=LAST, description="the last events before this seq; the newest if it is large")]
+BeforeSeq = Annotated[
+    int, Meta(ge=0, le=LAST, description="the last events before this seq; the newest if it is large")
+]
 LastEventId = Annotated[str, Meta(max_length=20, pattern=r"^\d*$", description="Instead of `after`")]
 
 events = Routes("events")
@@ -72,7 +74,7 @@ async def get_events(
     session: str,
     request: Request,
     after: Seq = 0,
-    before: Before | None = None,
+    before: BeforeSeq | None = None,
     limit: Annotated[int, Meta(ge=1, le=MOST)] = 1000,
     last_event_id: Annotated[LastEventId | None, Header("Last-Event-ID")] = None,
 ) -> EventStream | Reply:

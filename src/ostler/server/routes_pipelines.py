@@ -33,7 +33,7 @@ from ostler.work.turns.checks import check_folder
 MARKDOWN, HTML = "text/markdown", "text/html"
 
 Words = Annotated[str, Meta(max_length=65_536)]  # however they are escaped, a body may be so long
-Path = Annotated[str, Meta(min_length=1, max_length=4096)]
+PathText = Annotated[str, Meta(min_length=1, max_length=4096)]
 InputName = Annotated[str, Meta(max_length=100)]
 
 pipelines = Routes("pipelines")
@@ -42,9 +42,9 @@ pipelines = Routes("pipelines")
 class PipelineSource(RequestBody, frozen=True, kw_only=True):
     """One of: `example` (one that ships with ostler), `file` (TOML, relative to `folder`), or `text` (TOML)."""
 
-    folder: Path
+    folder: PathText
     example: Annotated[str, Meta(max_length=100)] | None = None
-    file: Path | None = None
+    file: PathText | None = None
     text: Words | None = None
 
 

@@ -25,7 +25,7 @@ MANY = 10_000
 
 Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Model = Annotated[str, Meta(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f\x7f]+$")]  # an ARN is long
-Text = Annotated[str, Meta(max_length=100_000)]
+LongText = Annotated[str, Meta(max_length=100_000)]
 Query = Annotated[str, Meta(max_length=200, description="part of its name, title, folder, agent or id")]
 
 sessions = Routes("sessions")
@@ -46,7 +46,7 @@ class NewSession(RequestBody, frozen=True, kw_only=True):
     access: Access | None = None
     model: Model | None = None
     name: Name | None = None
-    system: Text | None = None
+    system: LongText | None = None
     system_mode: SystemMode | None = None
     transport: TransportName | None = None
 
@@ -65,7 +65,7 @@ class HandRequest(RequestBody, frozen=True, kw_only=True):
     """`agent` may be a profile. `wait`: a quota that is used up is waited for."""
 
     agent: Name
-    prompt: Text = ""
+    prompt: LongText = ""
     name: Name | None = None
     wait: bool = False
 

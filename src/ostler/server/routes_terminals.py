@@ -15,13 +15,13 @@ from ostler.server.request_body import RequestBody
 from ostler.server.routing import Routes
 from ostler.server.sockets import author_of
 from ostler.terminal.screen.protocol import ProgressState, Snapshot
-from ostler.terminal.viewer_protocol import CursorView, Input, ResizeTerminal
+from ostler.terminal.viewer_protocol import CursorView, ResizeTerminal, ViewerInput
 from ostler.work import Ostler
 from ostler.work.terminals.new_terminal import COLS, ROWS
 from ostler.work.terminals.prompt import LIMIT, PromptReceipt
 
 TEXT_LIMIT = 1 << 20
-Seconds = Annotated[float, Meta(gt=0, le=600)]
+WaitSeconds = Annotated[float, Meta(gt=0, le=600)]
 
 terminals = Routes("terminals")
 
@@ -53,7 +53,7 @@ class NewTui(RequestBody, frozen=True, kw_only=True):
 class Typed(RequestBody, frozen=True, kw_only=True):
     """`take`: the keyboard is taken first. Without it, who does not hold the keyboard is denied."""
 
-    message: Input
+    message: ViewerInput
     take: bool = False
 
 
@@ -61,7 +61,7 @@ class PromptRequest(RequestBody, frozen=True, kw_only=True):
     """`echo`: Enter is pressed once the screen shows the text; without that, `undelivered` after `limit` seconds."""
 
     text: Annotated[str, Meta(min_length=1, max_length=TEXT_LIMIT)]
-    limit: Seconds = LIMIT
+    limit: WaitSeconds = LIMIT
     echo: bool = True
 
 
@@ -140,7 +140,7 @@ async def text(
 
 
 @terminals("GET /api/terminals/{terminal}/wait", "Waits for the end of its program", problems=(504,))
-async def wait(ostler: Ostler, terminal: str, limit: Seconds = 30.0) -> TerminalRow:
+async def wait(ostler: Ostler, terminal: str, limit: WaitSeconds = 30.0) -> TerminalRow:
     """Answers when it has ended; 504 if it runs for longer than `limit` seconds."""
     await ostler.terminals.wait(terminal, limit)
     return ostler.terminals.get(terminal)

@@ -12,7 +12,7 @@ from ostler.model import Attachment, Envelope, Limits, SignalName, TransportName
 from ostler.server.live import Live
 from ostler.server.replies import FileReply, Reply
 from ostler.server.request_body import RequestBody
-from ostler.server.routes_sessions import Model, Name, Text
+from ostler.server.routes_sessions import LongText, Model, Name
 from ostler.server.routing import Header, Routes
 from ostler.server.uploads import Uploads
 from ostler.server.views import TurnView, turn_view
@@ -81,7 +81,7 @@ class NewTurn(RequestBody, TurnOptions, frozen=True, kw_only=True):
     wait: bool = False
     # Options that are narrower over HTTP, or have another form.
     model: Model | None = None
-    system: Text | None = None
+    system: LongText | None = None
     attachments: Annotated[tuple[AttachmentRequest, ...], Meta(max_length=100)] = ()  # type: ignore[assignment]
     limits: TurnLimits | None = None  # type: ignore[assignment]
     transport: TransportName | Literal["auto"] | None = None  # type: ignore[assignment]

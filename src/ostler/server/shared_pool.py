@@ -42,7 +42,7 @@ class SharedPool:
         self._asked: SharedDemand | None = None
         self._due = float("-inf")
         self._others: dict[str, float] = {}
-        self._day, self._told, self._told_at = "", dict[str, float](), float("-inf")
+        self._day, self._reported, self._reported_at = "", dict[str, float](), float("-inf")
         self._watch = ostler.store.watch()
         self._asking = Loop("sharing limits with other machines", self._step, longest=1.0)
 
@@ -87,7 +87,7 @@ class SharedPool:
         kept, until = await self._give_back(wanted), membership.leased_until
         try:
             slots = await holder.take_slots(wanted, kept, self._limits) if self._limits else Slots({}, 0)
-            await self._tell_spent(holder)
+            await self._report_spent(holder)
         except Lapsed:
             await self._give_back({})
             raise OstlerError("store", "the lease of this machine has ended: it asks for its slots again") from None
@@ -108,15 +108,15 @@ class SharedPool:
         running = shared_use((turn for turn in turns if turn.runs), self._o.settings.pool.shared)
         return {key: max(running.get(key, 0), slots.held.get(key, 0)) for key in self._limits}
 
-    async def _tell_spent(self, holder: Leaseholder) -> None:
+    async def _report_spent(self, holder: Leaseholder) -> None:
         if not self._spending:
             return
         now = clock.now()
         day, spent = day_of(now), self._store.spent_since(midnight(now))
-        if (day, spent) == (self._day, self._told) and clock.monotonic() - self._told_at < _SPENT_EACH:
+        if (day, spent) == (self._day, self._reported) and clock.monotonic() - self._reported_at < _SPENT_EACH:
             return
-        self._others = await holder.tell_spent(day, spent)
-        self._day, self._told, self._told_at = day, spent, clock.monotonic()
+        self._others = await holder.report_spent(day, spent)
+        self._day, self._reported, self._reported_at = day, spent, clock.monotonic()
 
     async def _changed(self, version: int) -> None:
         """Waits until somebody wrote to the store, or until it is time to ask again."""

@@ -13,7 +13,7 @@ from ostler.errors import OstlerError, quoted
 from ostler.model import Limits, PlainAgent
 from ostler.settings.keys import NOT_IN_FILES, positive, seconds
 
-Path = tuple[str, ...]
+KeyPath = tuple[str, ...]
 DURATIONS = ("ask_limit", "dialog_idle", "dialog_receipt", "tui_idle", "tui_start", "tui_receipt")
 _ABOVE_ZERO = ("ttl_days", "terminals", "recording_mb")
 
@@ -24,11 +24,11 @@ class Where(Struct, frozen=True):
     name: str
     text: str = ""
 
-    def at(self, path: Path) -> str:
+    def at(self, path: KeyPath) -> str:
         return f"{self.name}:{line_of(self.text, path)}: " if self.text else f"{self.name}: "
 
 
-def checked(value: Any, kind: Any, where: Where, path: Path) -> Any:
+def checked(value: Any, kind: Any, where: Where, path: KeyPath) -> Any:
     """The value as plain data of that type; raises bad_request that names file, line and path."""
     if path[0] in DURATIONS or path == ("forward", "wait"):
         return checked_limit(value, where, path)
@@ -47,7 +47,7 @@ def checked(value: Any, kind: Any, where: Where, path: Path) -> Any:
     return _leaf(value, kind, where, path)
 
 
-def checked_limit(value: Any, where: Where, path: Path) -> float | None:
+def checked_limit(value: Any, where: Where, path: KeyPath) -> float | None:
     """Seconds (or dollars): a number, "5m", or "none"."""
     needed = path[-1] in ("linger", "wait", *DURATIONS[1:])
     if value is None or (value == "none" and not needed):
@@ -64,14 +64,14 @@ def checked_limit(value: Any, where: Where, path: Path) -> float | None:
     raise wrong(where, path, f"{quoted(value)} is not a valid limit: expected {known}{none}")
 
 
-def _checked_tables(value: Any, kind: type[Struct], where: Where, path: Path) -> list[dict[str, Any]]:
+def _checked_tables(value: Any, kind: type[Struct], where: Where, path: KeyPath) -> list[dict[str, Any]]:
     """A list of tables, each written as `[[key]]`; the path counts them from 1."""
     if not isinstance(value, list | tuple):
         raise wrong(where, path, f"expected a list of tables: [[{'.'.join(path)}]]")
     return [_checked_struct(item, kind, where, (*path, str(n))) for n, item in enumerate(value, 1)]
 
 
-def _checked_struct(value: Any, kind: type[Struct], where: Where, path: Path) -> dict[str, Any]:
+def _checked_struct(value: Any, kind: type[Struct], where: Where, path: KeyPath) -> dict[str, Any]:
     fields = msgspec.structs.fields(kind)
     types = {field.name: field.type for field in fields}
     table = _table(value, where, path)
@@ -87,7 +87,7 @@ def _checked_struct(value: Any, kind: type[Struct], where: Where, path: Path) ->
     return {name: checked(item, types[name], where, (*path, name)) for name, item in table.items()}
 
 
-def _check_proof(table: dict[str, Any], where: Where, path: Path) -> None:
+def _check_proof(table: dict[str, Any], where: Where, path: KeyPath) -> None:
     """A proof by pattern and the pattern go together."""
     if table.get("proof") == "pattern" and not table.get("done_pattern"):
         raise wrong(where, path, 'proof = "pattern" needs done_pattern')
@@ -99,14 +99,14 @@ def _is_struct(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, Struct)
 
 
-def _table(value: Any, where: Where, path: Path) -> dict[str, Any]:
+def _table(value: Any, where: Where, path: KeyPath) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     names: dict[type, str] = {str: "a string", bool: "true or false", int: "a number", float: "a number"}
     raise wrong(where, path, f"expected a table, got {names.get(type(value), 'a list')}")
 
 
-def _leaf(value: Any, kind: Any, where: Where, path: Path) -> Any:
+def _leaf(value: Any, kind: Any, where: Where, path: KeyPath) -> Any:
     try:
         converted = msgspec.to_builtins(msgspec.convert(value, kind))
     except msgspec.ValidationError as error:
@@ -123,7 +123,7 @@ def _mismatch(value: Any, kind: Any, error: msgspec.ValidationError) -> str:
     return re.sub(r"^Expected", "expected", str(error).split(" - at ")[0]).replace("`", "")
 
 
-def _unsound(value: Any, path: Path) -> str:
+def _unsound(value: Any, path: KeyPath) -> str:
     """What the types do not say: '' when the value is sound."""
     strings = [value] if isinstance(value, str) else value if isinstance(value, tuple | list) else []
     if any("\0" in item for item in strings):
@@ -166,7 +166,7 @@ def _unsound_url(url: str) -> str:
     return ""
 
 
-def _unsound_bound(value: Any, path: Path) -> str:
+def _unsound_bound(value: Any, path: KeyPath) -> str:
     """Of the pool and of spending: '' when the bound is sound. 0 is refused: it would forbid every turn."""
     least = 0 if path[-1] in ("retries", "free_memory_mb") else 1 if path[0] == "pool" else 0.01
     if value is None or (math.isfinite(value) and value >= least):
@@ -174,7 +174,7 @@ def _unsound_bound(value: Any, path: Path) -> str:
     return f"it must be at least {least}"
 
 
-def _is_command(path: Path) -> bool:
+def _is_command(path: KeyPath) -> bool:
     if path[0] in ("forward", "notify"):
         return path[-1] in ("command", "token_command")
     return path[0] in ("commands", "acp") or (path[0] == "agents" and path[2:] == ("command",))
@@ -190,7 +190,7 @@ def _compiles(pattern: str) -> bool:
 # -- what to say ------------------------------------------------------------------------------------
 
 
-def unknown(where: Where, path: Path, known: Iterable[str]) -> OstlerError:
+def unknown(where: Where, path: KeyPath, known: Iterable[str]) -> OstlerError:
     if len(path) == 1 and path[0] in NOT_IN_FILES:
         hint = f"Set OSTLER_{path[0].upper()} in the environment instead"
     elif guess := nearest(path[-1], known):
@@ -200,7 +200,7 @@ def unknown(where: Where, path: Path, known: Iterable[str]) -> OstlerError:
     return OstlerError("bad_request", f"{where.at(path)}unknown setting {'.'.join(path)}", hint)
 
 
-def wrong(where: Where, path: Path, what: str) -> OstlerError:
+def wrong(where: Where, path: KeyPath, what: str) -> OstlerError:
     return OstlerError("bad_request", f"{where.at(path)}{'.'.join(path)}: {what}")
 
 
@@ -220,12 +220,12 @@ _TABLE_LINE = rf"\s*\[\[?\s*({_PART}(?:\s*\.\s*{_PART})*)\s*\]"
 _LONG_STRING = r'(?s:"""(?:\\.|[^\\])*?"""' + r"|'''.*?''')"
 
 
-def line_of(text: str, path: Path) -> int:
+def line_of(text: str, path: KeyPath) -> int:
     """The line where a key stands, else where the nearest table around it begins; 1 if nowhere."""
     text = re.sub(_LONG_STRING, lambda found: '""' + "\n" * found[0].count("\n"), text)
-    table: Path = ()
+    table: KeyPath = ()
     best, depth = 1, 0
-    counts: dict[Path, int] = {}  # of `[[tables]]` of one name
+    counts: dict[KeyPath, int] = {}  # of `[[tables]]` of one name
     for number, line in enumerate(text.split("\n"), 1):
         if found := re.match(_TABLE_LINE, line):
             table = key = _parts(found[1])
@@ -242,7 +242,7 @@ def line_of(text: str, path: Path) -> int:
     return best
 
 
-def _parts(dotted: str) -> Path:
+def _parts(dotted: str) -> KeyPath:
     import tomllib
 
     value: Any = tomllib.loads(f"{dotted} = 0")

@@ -8,7 +8,7 @@ import msgspec
 
 from ostler.errors import quoted
 from ostler.model import PlainAgent
-from ostler.settings.check import DURATIONS, Path, Where, checked, checked_limit, nearest, unknown, wrong
+from ostler.settings.check import DURATIONS, KeyPath, Where, checked, checked_limit, nearest, unknown, wrong
 from ostler.settings.files import Layer, file_layer, find_project_file, home_of, project_root, user_layer
 from ostler.settings.keys import TYPES, Loaded, McpEntry, ScheduleEntry, Settings
 from ostler.settings.trust import Trust, digest, recorded_trust, unsafe_keys, without
@@ -101,7 +101,7 @@ def _within(values: Mapping[str, Any], profile: Mapping[str, Any]) -> dict[str, 
 
 # -- environment and flags --------------------------------------------------------------------------
 
-VARIABLES: dict[str, Path] = {
+VARIABLES: dict[str, KeyPath] = {
     "OSTLER_AGENT": ("default_agent",),
     "OSTLER_ACCESS": ("access",),
     "OSTLER_TIMEOUT": ("limits", "total"),
@@ -158,7 +158,7 @@ def _is_known(name: str) -> bool:
     return name in _KNOWN or name.startswith("OSTLER_SCRIPT_")  # those steer the scripted agent
 
 
-def _from_variable(name: str, text: str, path: Path) -> Any:
+def _from_variable(name: str, text: str, path: KeyPath) -> Any:
     where, kind = Where(name), TYPES[path[0]]
     if path[0] in ("limits", *DURATIONS):
         return checked_limit(text, where, path)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from ostler.model import Limits
-from ostler.settings.check import Path
+from ostler.settings.check import KeyPath
 from ostler.settings.files import Layer
 
 Trust = Callable[[str, str], bool]
@@ -25,10 +25,10 @@ _HARMLESS = {"tools_denied", "redact"}
 _NARROWER = (("access", "read"), ("walls", "required"), ("read_secrets", False))
 
 
-def unsafe_keys(values: Mapping[str, Any], user: Mapping[str, Any]) -> list[Path]:
+def unsafe_keys(values: Mapping[str, Any], user: Mapping[str, Any]) -> list[KeyPath]:
     """The keys of a project file that count only once it is trusted; `user` are the user file's values."""
     limits = {**msgspec.structs.asdict(Limits()), **user.get("limits", {})}
-    unsafe: list[Path] = []
+    unsafe: list[KeyPath] = []
     for key, value in values.items():
         if key == "limits":
             unsafe += [(key, name) for name in _wider(value, limits)]
@@ -47,7 +47,7 @@ def _wider(new: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return [name for name, value in new.items() if (math.inf if value is None else value) > size[name]]
 
 
-def without(layer: Layer, unsafe: Iterable[Path]) -> Layer:
+def without(layer: Layer, unsafe: Iterable[KeyPath]) -> Layer:
     import copy
 
     values = copy.deepcopy(layer.values)

@@ -26,7 +26,7 @@ from ostler.model import (
 )
 from ostler.store import asks, outbox, pool
 from ostler.store.asks import Body
-from ostler.store.pool import Gate
+from ostler.store.pool import StartCheck
 from ostler.store.rows import read_session
 
 
@@ -176,7 +176,7 @@ _LIVING = "SELECT state FROM turns WHERE session = ? AND state <> 'ended'"
 # -- turns ------------------------------------------------------------------------------------------
 
 
-def begin_turn(db: sqlite3.Connection, row: TurnRow, gate: Gate | None = None) -> int | None:
+def begin_turn(db: sqlite3.Connection, row: TurnRow, gate: StartCheck | None = None) -> int | None:
     """Stores the turn as starting and returns the seq of its first event; `busy` if another turn lives.
 
     None: the pool has no room for it, and it is queued.
@@ -201,7 +201,7 @@ def queue_turn(db: sqlite3.Connection, row: TurnRow) -> None:
     _settle(db, session, used_at=max(session.used_at, row.created_at))
 
 
-def claim_turn(db: sqlite3.Connection, id: str, owner: str, now: float, gate: Gate | None = None) -> int | None:
+def claim_turn(db: sqlite3.Connection, id: str, owner: str, now: float, gate: StartCheck | None = None) -> int | None:
     """The seq of the turn's first event, if it is the next of its session to run and the pool has room; else None."""
     found = db.execute("SELECT session, state FROM turns WHERE id = ?", (id,)).fetchone()
     if found is None or found[1] != "queued":

@@ -12,7 +12,7 @@ from msgspec import Struct
 from ostler.errors import OstlerError
 from ostler.model import TurnRow
 from ostler.store import changes
-from ostler.store.pool import Gate
+from ostler.store.pool import StartCheck
 
 
 class Once(Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ def turn_of(kept: Kept, once: Once) -> str:
     return kept.turn
 
 
-def begin_turn(db: sqlite3.Connection, row: TurnRow, once: Once, gate: Gate | None = None) -> int | str | None:
+def begin_turn(db: sqlite3.Connection, row: TurnRow, once: Once, gate: StartCheck | None = None) -> int | str | None:
     """As `changes.begin_turn`; or the id of the turn that the key began before."""
     if known := _known(db, row.session, once):
         return known

@@ -20,7 +20,7 @@ class PoolRows(msgspec.Struct, frozen=True):
     shared: SharedSlots | None  # None: this machine has not joined others
 
 
-Gate = Callable[[PoolRows, str], bool]
+StartCheck = Callable[[PoolRows, str], bool]
 """Whether a turn, which is among the rows, may start."""
 
 SHARED = "pool:shared"  # the note of the slots that this machine has of limits over all machines
@@ -84,7 +84,7 @@ def _pool_turn(
     )
 
 
-def admits(db: sqlite3.Connection, row: TurnRow, gate: Gate) -> bool:
+def admits(db: sqlite3.Connection, row: TurnRow, gate: StartCheck) -> bool:
     """Whether a turn that is not stored yet may start now."""
     if row.claim is None:
         return True
@@ -93,7 +93,7 @@ def admits(db: sqlite3.Connection, row: TurnRow, gate: Gate) -> bool:
     return gate(PoolRows(_with_history(db, (*turns, new)), parked(db, -inf), shared(db)), row.id)
 
 
-def admits_queued(db: sqlite3.Connection, id: str, gate: Gate) -> bool:
+def admits_queued(db: sqlite3.Connection, id: str, gate: StartCheck) -> bool:
     return gate(PoolRows(living(db), parked(db, -inf), shared(db)), id)
 
 

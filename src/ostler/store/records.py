@@ -45,7 +45,7 @@ class RecordMasker:
         self._begun: list[bytes] = []  # a record without its end
         self._begun_size = 0
         self._passing = False  # within a line that is no record
-        self._waiting: deque[Record] = deque()
+        self._waiting: deque[RecordLine] = deque()
         self._size = 0  # of all that wait
         # Those of which more may follow: by what their records have in common, then by their name in it. Each record
         # is looked up once: what records have in common may be as long as they are, and they may hold many strings.
@@ -69,27 +69,27 @@ class RecordMasker:
             text.fill(text.masker.close())
         self._texts.clear()
         self._going_on = 0
-        self._wait(Record(b"".join(self._begun)))
+        self._wait(RecordLine(b"".join(self._begun)))
         self._begun, self._begun_size = [], 0
         return self._decided()
 
     def _take(self, lines: bytes) -> None:
         if self._passing:
             end = lines.index(b"\n") + 1
-            self._wait(Record(lines[:end]))
+            self._wait(RecordLine(lines[:end]))
             self._passing, lines = False, lines[end:]
         if not (_DELTA in lines or _CHUNK in lines):
-            self._wait(Record(lines))
+            self._wait(RecordLine(lines))
             return
         plain: list[bytes] = []
         for line in lines.split(b"\n")[:-1]:
             if (_DELTA in line or _CHUNK in line) and (self._texts or self._may_begin(line)) and len(line) <= LINE:
-                self._wait(Record(b"".join(plain)))
+                self._wait(RecordLine(b"".join(plain)))
                 plain = []
-                self._read(Record(line + b"\n"))
+                self._read(RecordLine(line + b"\n"))
             else:
                 plain += line, b"\n"
-        self._wait(Record(b"".join(plain)))
+        self._wait(RecordLine(b"".join(plain)))
 
     def _begin(self, data: bytes) -> None:
         """The beginning of a line, or more of it. What is no record, or a very long one, does not have to wait."""
@@ -103,9 +103,9 @@ class RecordMasker:
             data = b"".join(self._begun)
             self._begun, self._begun_size = [], 0
         self._passing = True
-        self._wait(Record(data))
+        self._wait(RecordLine(data))
 
-    def _read(self, record: "Record") -> None:
+    def _read(self, record: "RecordLine") -> None:
         self._wait(record)
         found = texts(bytes(record.data), self._concerns)
         if not found.places:
@@ -128,7 +128,7 @@ class RecordMasker:
     def _concerns(self, string: bytes) -> object:
         return self._texts or self._may_begin(string)
 
-    def _wait(self, record: "Record") -> None:
+    def _wait(self, record: "RecordLine") -> None:
         if record.data:
             self._waiting.append(record)
             self._size += len(record.data)
@@ -149,7 +149,7 @@ class RecordMasker:
         return (text for named in self._texts.values() for text in named.values())
 
 
-class Record:
+class RecordLine:
     """A line, of which so many bytes are undecided. Once written it does not change."""
 
     def __init__(self, data: bytes) -> None:
@@ -163,9 +163,9 @@ class JoinedText:
     def __init__(self, masker: StreamMasker) -> None:
         self.masker = masker
         self._shown = 0  # so many bytes of what is not decided were written already
-        self._places: deque[tuple[Record, int, int]] = deque()  # of the rest of it
+        self._places: deque[tuple[RecordLine, int, int]] = deque()  # of the rest of it
 
-    def add(self, record: Record, start: int, end: int) -> None:
+    def add(self, record: RecordLine, start: int, end: int) -> None:
         if start < end:
             self._places.append((record, start, end))
             record.undecided += end - start

@@ -35,7 +35,7 @@ from ostler.store.faults import edge
 from ostler.store.files import private_folder, session_folder, typed
 from ostler.store.last_events import LastEvents
 from ostler.store.once import Once
-from ostler.store.pool import Gate
+from ostler.store.pool import StartCheck
 from ostler.store.rows import TURN, read_session, read_terminal, turn_row
 from ostler.store.schema import connect, prepare
 from ostler.store.watch import StoreWatch
@@ -306,7 +306,7 @@ class Store:
         await asyncio.to_thread(self._remove_files, id)
         await self._firmly(changes.delete_session, id)
 
-    async def begin_turn(self, row: TurnRow, gate: Gate | None = None) -> int | None:
+    async def begin_turn(self, row: TurnRow, gate: StartCheck | None = None) -> int | None:
         """Stores the turn as starting and returns the seq of its first event; `busy` unless the session is idle.
 
         None: `gate` says that it has to wait, and it is queued.
@@ -317,7 +317,7 @@ class Store:
     async def queue_turn(self, row: TurnRow) -> None:
         await self._firmly(changes.queue_turn, row)
 
-    async def begin_turn_once(self, row: TurnRow, once: Once, gate: Gate | None = None) -> int | str | None:
+    async def begin_turn_once(self, row: TurnRow, once: Once, gate: StartCheck | None = None) -> int | str | None:
         """As `begin_turn`; or the id of the turn that this key began before. `exists` if it asked for another."""
         return await self._firmly(keys.begin_turn, row, once, gate)
 
@@ -325,7 +325,7 @@ class Store:
         """As `queue_turn`; or the id of the turn that this key began before."""
         return await self._firmly(keys.queue_turn, row, once)
 
-    async def claim_turn(self, id: str, owner: str, gate: Gate | None = None) -> int | None:
+    async def claim_turn(self, id: str, owner: str, gate: StartCheck | None = None) -> int | None:
         """Begins a queued turn if it is its session's next, nothing runs there and `gate` lets it pass.
 
         The seq of its first event, or None.

@@ -132,7 +132,7 @@ class Writer:
             if writes:
                 self._commit(writes)
             for loop in {write.future.get_loop() for write in writes}:
-                _tell(loop, [write for write in writes if write.future.get_loop() is loop])
+                _resolve(loop, [write for write in writes if write.future.get_loop() is loop])
 
     def _commit(self, writes: list[_Write[Any]]) -> None:
         """One transaction. What one write did wrong is its own; what SQLite failed at is everybody's."""
@@ -187,7 +187,7 @@ class Writer:
             self._db, self._full = fresh, None
 
 
-def _tell(loop: asyncio.AbstractEventLoop, writes: list[_Write[Any]]) -> None:
+def _resolve(loop: asyncio.AbstractEventLoop, writes: list[_Write[Any]]) -> None:
     """Those who wait in this loop: it is woken once for all of them."""
     try:
         loop.call_soon_threadsafe(_settle, writes)

@@ -12,12 +12,12 @@ from ostler.terminal import clean, ghostty, ghostty_modes
 from ostler.terminal.ghostty_look import TerminalLook
 from ostler.terminal.screen.protocol import (
     Cursor,
+    CursorShape,
     Modes,
     Progress,
     Row,
     ScreenFacts,
     ScreenLimits,
-    Shape,
     Snapshot,
     joined,
 )
@@ -31,7 +31,7 @@ HOST = uname().nodename
 RAW_FOLDER = "kitty-shell-cwd"  # like file, without percent signs
 DEL = b"\x7f"
 SGR = re.compile(r"\x1b\[[0-9;:]*m")
-SHAPES: tuple[Shape, ...] = ("bar", "block", "underline", "hollow")
+SHAPES: tuple[CursorShape, ...] = ("bar", "block", "underline", "hollow")
 PROGRESS = {1: "set", 2: "error", 3: "indeterminate", 4: "paused"}
 
 

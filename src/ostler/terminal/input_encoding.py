@@ -5,12 +5,12 @@ import re
 from ostler.errors import OstlerError
 from ostler.terminal import keys
 from ostler.terminal.screen.protocol import Modes, key_modes
-from ostler.terminal.viewer_protocol import Control, Paste, PressKey, Send, Type
+from ostler.terminal.viewer_protocol import Control, Paste, PressKey, SendBytes, Type
 
 _REFUSED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
-def encoded(message: PressKey | Type | Paste | Control | Send, modes: Modes) -> bytes:
+def encoded(message: PressKey | Type | Paste | Control | SendBytes, modes: Modes) -> bytes:
     """The bytes; none for a key that the modes do not report. `bad_request` for what cannot be typed."""
     match message:
         case PressKey(key=key):
@@ -21,7 +21,7 @@ def encoded(message: PressKey | Type | Paste | Control | Send, modes: Modes) -> 
             return keys.paste(text, modes.bracketed_paste)
         case Control(name=name):
             return keys.control(name)
-        case Send(data=data):
+        case SendBytes(data=data):
             return data
 
 

@@ -33,9 +33,9 @@ from ostler.terminal.viewer_protocol import (
     AnyViewerMessage,
     Format,
     Gone,
-    Input,
     Refresh,
     ResizeTerminal,
+    ViewerInput,
     Viewing,
     Want,
 )
@@ -53,7 +53,7 @@ class Controls(Protocol):
     def resize(self, cols: int, rows: int) -> None: ...
 
 
-OwnInput = Callable[[Input, Modes], bool]  # whether it took the message
+OwnInput = Callable[[ViewerInput, Modes], bool]  # whether it took the message
 
 
 class LiveTerminal:
@@ -192,7 +192,7 @@ class LiveTerminal:
 
     # -- who types -------------------------------------------------------------------------------------------
 
-    def input(self, author: Author, message: Input) -> None:
+    def input(self, author: Author, message: ViewerInput) -> None:
         """Keys, text and the like need the lease; a size too, if anybody holds it. `denied` without.
 
         `not_found` if the terminal has ended, `unsupported` if it is read-only, `bad_request` for what cannot

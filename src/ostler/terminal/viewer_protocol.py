@@ -16,7 +16,7 @@ from ostler.errors import OstlerError
 from ostler.model import Exit, Problem, TerminalRow
 from ostler.terminal.keys import Key
 from ostler.terminal.lease import Author
-from ostler.terminal.screen.protocol import Progress, Shape
+from ostler.terminal.screen.protocol import CursorShape, Progress
 
 Format = Literal["bytes", "rows"]  # what a viewer gets: output for its own emulator, or rows that it can draw
 Frame = str | bytes
@@ -69,7 +69,7 @@ class CursorView(Struct, frozen=True, kw_only=True):
 
     x: int
     y: int
-    shape: Shape
+    shape: CursorShape
     visible: bool
     blinking: bool
 
@@ -181,7 +181,7 @@ class Control(ViewerMessage, frozen=True, kw_only=True, tag="control"):
     name: Literal["interrupt", "eof", "suspend"]
 
 
-class Send(ViewerMessage, frozen=True, kw_only=True, tag="raw"):
+class SendBytes(ViewerMessage, frozen=True, kw_only=True, tag="raw"):
     """Bytes for the program as they are (base64 in JSON): mouse and focus reports, input methods."""
 
     data: bytes
@@ -207,8 +207,8 @@ class Refresh(ViewerMessage, frozen=True, kw_only=True, tag="refresh"):
     """Asks for a new snapshot."""
 
 
-Input = PressKey | Type | Paste | ResizeTerminal | Control | Send
-AnyViewerMessage = Input | Want | Ack | Refresh
+ViewerInput = PressKey | Type | Paste | ResizeTerminal | Control | SendBytes
+AnyViewerMessage = ViewerInput | Want | Ack | Refresh
 
 
 # -- the two ends -----------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ def talk(options: dict[str, Any], scenario: dict[str, Any], scripted: bool, env:
         raise scenarios.BadScenario("a cassette holds one turn, no dialog")
     memory, speed = at_home(env)
     session = memory.open(options.get("session-id"), options.get("resume"), "fork" in options)
-    heard = Heard()
+    heard = TalkInput()
     Play(Setting("", session, [], options, speed)).begin(steers=bool(scenario.get("steers", True)), offers=OFFERS)
     while (record := heard.prompts.get()) is not None:
         options |= {"attach": record.get("attach") or [], "model": record.get("model") or options.get("model", "")}
@@ -66,7 +66,7 @@ def talk(options: dict[str, Any], scenario: dict[str, Any], scripted: bool, env:
     return 0
 
 
-class Heard:
+class TalkInput:
     """What came on stdin: read by a thread, so that an interrupt is heard while a step is at work."""
 
     def __init__(self) -> None:

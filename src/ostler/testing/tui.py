@@ -196,7 +196,7 @@ class Tui:
         except Interrupted:
             self._playing = False
             self.memory.remember(interrupted="yes")
-            if not play.said_something:  # like claude
+            if not play.has_output:  # like claude
                 self._paste(prompt)
             self._add_line(INTERRUPTED)  # like the real ones it fires no hook then
             self._idle()
@@ -368,7 +368,7 @@ class TuiPlay(Play):
         self.answer_to: Callable[[str], str] | None = self._answer
 
     @property
-    def said_something(self) -> bool:
+    def has_output(self) -> bool:
         return bool(self.text or self._tools)
 
     @property

@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from ostler.testing import wire_requests
 from ostler.testing.answers import ModelAnswer, ModelCall, ModelRequest
+from ostler.testing.wire_requests import Json
 
 INPUT, OUTPUT, CACHED, REASONING = 1234, 56, 1000, 8
-Json = dict[str, Any]
-Stream = Iterator[tuple[str | None, Any]]
+WireStream = Iterator[tuple[str | None, Any]]
 
 
 class Wire(Struct, frozen=True, kw_only=True):
@@ -21,7 +21,7 @@ class Wire(Struct, frozen=True, kw_only=True):
 
     name: str
     read: Callable[[Json], ModelRequest]
-    stream: Callable[[ModelAnswer, str], Stream]
+    stream: Callable[[ModelAnswer, str], WireStream]
     whole: Callable[[ModelAnswer, str], Json]
     error: Callable[[int, str], Json]
 
@@ -103,7 +103,7 @@ def _anthropic_empty(block: Json) -> Json:
     return {**block, **empty}
 
 
-def stream_anthropic(answer: ModelAnswer, model: str) -> Stream:
+def stream_anthropic(answer: ModelAnswer, model: str) -> WireStream:
     def event(type: str, **fields: Any) -> tuple[str, Json]:
         return type, {"type": type, **fields}
 
@@ -147,7 +147,7 @@ def _responses_call(call: ModelCall) -> Json:
     return {**item, "namespace": call.namespace} if call.namespace else item
 
 
-def _responses_inside(item: Json, index: int) -> Stream:
+def _responses_inside(item: Json, index: int) -> WireStream:
     """What is streamed between an item's `added` and its `done`."""
     at = {"item_id": item["id"], "output_index": index}
     if item["type"] == "reasoning":
@@ -162,7 +162,7 @@ def _responses_inside(item: Json, index: int) -> Stream:
         yield "response.output_text.done", {**at, "content_index": 0, "text": text}
 
 
-def _responses_events(answer: ModelAnswer, model: str) -> Stream:
+def _responses_events(answer: ModelAnswer, model: str) -> WireStream:
     base = {"id": _id("resp_"), "object": "response", "created_at": int(time.time()), "model": model}
     begun = {"response": {**base, "status": "in_progress", "output": []}}
     yield "response.created", begun
@@ -184,7 +184,7 @@ def _responses_events(answer: ModelAnswer, model: str) -> Stream:
     yield "response.completed", {"response": {**base, "status": "completed", "output": items, "usage": usage}}
 
 
-def stream_responses(answer: ModelAnswer, model: str) -> Stream:
+def stream_responses(answer: ModelAnswer, model: str) -> WireStream:
     for number, (name, data) in enumerate(_responses_events(answer, model), 1):
         yield name, {"type": name, "sequence_number": number, **data}
 
@@ -210,7 +210,7 @@ def _chat_call(call: ModelCall, arguments: str) -> Json:
     return {"id": _id("call_"), "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
-def stream_chat(answer: ModelAnswer, model: str) -> Stream:
+def stream_chat(answer: ModelAnswer, model: str) -> WireStream:
     base = {"id": _id("chatcmpl-"), "object": "chat.completion.chunk", "created": int(time.time()), "model": model}
 
     def chunk(delta: Json, finish: str | None = None) -> tuple[None, Json]:
@@ -273,7 +273,7 @@ def _gemini_calls(answer: ModelAnswer) -> list[Json]:
     ]
 
 
-def stream_gemini(answer: ModelAnswer, model: str) -> Stream:
+def stream_gemini(answer: ModelAnswer, model: str) -> WireStream:
     texts = [{"text": piece} for piece in _pieces(answer.text)]
     for part in [*_gemini_thought(answer), *texts, *_gemini_calls(answer)]:
         yield None, _gemini_part([part], model)

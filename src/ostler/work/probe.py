@@ -31,7 +31,7 @@ _PACKAGES = os.path.dirname(os.path.dirname(ostler.__file__))
 _ANSI = r"\x1b\[[0-9;?]*[ -/]*[@-~]"
 _VERSION = r"\d+\.\d+[\w.+-]*"
 
-Login = Literal["yes", "no", "unknown"]
+LoginState = Literal["yes", "no", "unknown"]
 
 _log = logging.getLogger(__name__)
 
@@ -257,7 +257,7 @@ class AgentReport(Struct, frozen=True, kw_only=True):
     monogram: str = ""  # two letters and a hue (0 to 360), by which the page tells agents apart
     hue: int | None = None
     installed: bool
-    login: Login
+    login: LoginState
     install: str
     path: str | None = None
     version: str = ""
@@ -347,7 +347,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, found[0].split("."))) if found else ()
 
 
-def login(agent: Agent, environ: Mapping[str, str], home: str) -> Login:
+def login(agent: Agent, environ: Mapping[str, str], home: str) -> LoginState:
     """Whether the agent is logged in, as far as variables and files tell."""
     if not (agent.keys or agent.login_files or agent.login_elsewhere):
         return "yes"  # there is nothing to log in to

@@ -10,7 +10,7 @@ from ostler.access import Access
 from ostler.agents.acp.dialog import AcpDialog
 from ostler.agents.acp.protocol import Acp
 from ostler.agents.copilot_dialog import ACP as COPILOT
-from ostler.agents.dialog import Dialog, Fail, Over, Ready, Tell, Write
+from ostler.agents.dialog import Dialog, Emit, Fail, Over, Ready, Write
 from ostler.agents.gemini_dialog import ACP as GEMINI
 from ostler.agents.opencode_dialog import ACP as OPENCODE
 from ostler.errors import OstlerError
@@ -18,7 +18,7 @@ from ostler.model import Offer, Offered
 
 
 def offered(steps: list[Any]) -> list[Offered]:
-    told = [event for step in steps if isinstance(step, Tell) for event in step.events]
+    told = [event for step in steps if isinstance(step, Emit) for event in step.events]
     return [event for event in told if isinstance(event, Offered)]
 
 

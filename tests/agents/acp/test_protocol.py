@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 import pytest
 
-from ostler.agents.acp.protocol import CALLS, OPTIONS, TOOLS, Acp, OptionKind, tool_and_input, unasking
+from ostler.agents.acp.protocol import CALLS, OPTIONS, TOOLS, Acp, AskOptionKind, tool_and_input, unasking
 from ostler.agents.dialog import CallName
 
 
@@ -50,7 +50,7 @@ def test_what_a_tool_is_called(call: dict[str, Any], tool: tuple[str, Any]) -> N
 
 def test_every_call_and_option_is_known() -> None:
     assert {*CALLS.values(), "terminal_show"} == {*get_args(CallName)}  # that one is told, not asked for
-    assert [*OPTIONS] == [*get_args(OptionKind)]
+    assert [*OPTIONS] == [*get_args(AskOptionKind)]
     assert {*TOOLS.values()} == {"shell", "read", "search", "web", "edit"}
 
 

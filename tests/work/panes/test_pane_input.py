@@ -4,7 +4,7 @@ import pytest
 
 from ostler.terminal.keys import Key
 from ostler.terminal.screen.protocol import Modes
-from ostler.terminal.viewer_protocol import Control, Paste, PressKey, Send, Type
+from ostler.terminal.viewer_protocol import Control, Paste, PressKey, SendBytes, Type
 from ostler.work.panes.pane_input import PaneInput, pane_input, tmux_key
 
 
@@ -37,5 +37,5 @@ def test_all_else_goes_as_bytes_whatever_protocol_for_keys_was_asked_for() -> No
     assert pane_input(PressKey(key=Key(name="a", text="a")), kitty) == PaneInput(data=b"a")
     assert pane_input(Type(text="é;\n"), kitty) == PaneInput(data="é;\r".encode())
     assert pane_input(Control(name="interrupt"), kitty) == PaneInput(data=b"\x03")
-    assert pane_input(Send(data=b"\x1b[A"), kitty) == PaneInput(data=b"\x1b[A")
+    assert pane_input(SendBytes(data=b"\x1b[A"), kitty) == PaneInput(data=b"\x1b[A")
     assert pane_input(PressKey(key=Key(name="a", event="release")), kitty) == PaneInput()

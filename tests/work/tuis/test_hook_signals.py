@@ -34,7 +34,7 @@ def fired(of: HookFace, name: str, **payload: Any) -> Fired:
 def heard(agent: str, *hooks: tuple[str, dict[str, Any]], past: set[str] | None = None) -> list[str | None]:
     of = face(agent)
     signals = HookSignals(of, PROMPT, set() if past is None else past)
-    return [signals.says(fired(of, name, **payload)) for name, payload in hooks]
+    return [signals.state_of(fired(of, name, **payload)) for name, payload in hooks]
 
 
 SUBMIT = ("UserPromptSubmit", {"prompt": "mend the fence", "prompt_id": "p2"})
@@ -73,8 +73,8 @@ def test_what_they_tell_besides() -> None:
     of, past = face("claude"), set[str]()
     signals = HookSignals(of, PROMPT, past)
     for name, payload in (("SessionStart", {"session_id": "s"}), SUBMIT, STOP):
-        signals.says(fired(of, name, **payload))
+        signals.state_of(fired(of, name, **payload))
     assert (signals.session, signals.answer, past) == ("s", "Mended.", {"p2"})
     assert heard("claude", STOP, past=past) == [None]  # the same again, in the next turn
-    signals.says(fired(of, "StopFailure", prompt_id="p2", error="API Error: 529"))
+    signals.state_of(fired(of, "StopFailure", prompt_id="p2", error="API Error: 529"))
     assert signals.failure == "API Error: 529"

@@ -18,7 +18,7 @@ from ostler.agents.acp.reader import AcpReader, judged
 from ostler.agents.acp.rpc import Rpc, refusal
 from ostler.agents.acp.session_options import AcpSessionOptions
 from ostler.agents.acp.shown_terminals import shown_terminals
-from ostler.agents.dialog import AnswerKind, Ask, Call, Dialog, Fail, Over, Step, Tell, Withdrawn, Write
+from ostler.agents.dialog import AnswerKind, Ask, Call, Dialog, Emit, Fail, Over, Step, Withdrawn, Write
 from ostler.agents.values import Record, table, text
 from ostler.errors import INTERNAL_ERROR, OstlerError, quoted
 from ostler.model import Answered, Exit, Host, Notice, Offered, Problem, Turn
@@ -60,7 +60,7 @@ class AcpDialog(Dialog):
         reader.agent_session, reader.model = self._handshake.agent_session, self._options.model
         request = self._rpc.request("session/prompt", {"sessionId": self._session, "prompt": blocks})
         self._prompt = request.record["id"]
-        told = Tell([reader.started(), *(Notice(code="prompt", text=said) for said in notices)])
+        told = Emit([reader.started(), *(Notice(code="prompt", text=said) for said in notices)])
         if self._rpc.waits_for("session/set_"):
             self._deferred_prompt = request
             return [told]
@@ -91,7 +91,7 @@ class AcpDialog(Dialog):
         steps += self._rpc.respond(ask, {"outcome": _outcome(option)})
         if kind.startswith("reject") and isinstance(self.reader, AcpReader):
             events = self.reader.rejected(self._call_of(request), message or "it was refused")
-            steps += [Tell(events)] if events else []
+            steps += [Emit(events)] if events else []
         return steps
 
     def change(self, *, model: str | None = None, mode: str | None = None) -> list[Step]:
@@ -168,7 +168,7 @@ class AcpDialog(Dialog):
         assert self.reader is not None
         events = self.reader.read(update)
         if events:
-            steps.append(Tell(events))
+            steps.append(Emit(events))
         return steps
 
     def _offers_changed(self, update: Record) -> list[Step]:
@@ -213,7 +213,7 @@ class AcpDialog(Dialog):
         assert isinstance(reader, AcpReader)
         self._prompt, self._deferred_prompt = 0, None
         events = reader.stopped(result) if error is None else reader.refused(error, self._handshake.info.logins)
-        return [*self._let_go(), *([Tell(events)] if events else []), Over()]
+        return [*self._let_go(), *([Emit(events)] if events else []), Over()]
 
     def _let_go(self) -> list[Step]:
         """Answers what a turn that is over still waits for."""
@@ -262,11 +262,11 @@ class AcpDialog(Dialog):
             told = [*events, asked, Answered(id=ask, option="reject_once", by=by)]
             self._asks.pop(ask)
             rejected = self._rpc.respond(ask, {"outcome": _outcome(option_of(request, "reject_once"))})
-            return [Tell(told), *rejected, Tell(reader.rejected(call, f"{by} does not allow it", needs))]
+            return [Emit(told), *rejected, Emit(reader.rejected(call, f"{by} does not allow it", needs))]
         if key_of(call, self._acp) in self._always and option_of(request, "allow_once") is not None:
             told = [*events, asked, Answered(id=ask, option="allow_always", by="an earlier answer")]
-            return [Tell(told), *self.answer(ask, "allow_once")]
-        return [*([Tell(events)] if events else []), Ask(asked)]
+            return [Emit(told), *self.answer(ask, "allow_once")]
+        return [*([Emit(events)] if events else []), Ask(asked)]
 
     def _call_of(self, request: Record) -> Record:
         """The tool call that a permission request is about, with what is known of it."""

@@ -51,7 +51,7 @@ class Handshake:
         if not method.startswith("session/set_"):
             return []
         self._options.take(result)
-        return [] if self.ready else self._next_wish()
+        return [] if self.ready else self._next_request()
 
     def refused(self, method: str, error: Record) -> list[Step]:
         return [] if method == "session/close" else [Fail(self.info.refusal(method, error))]
@@ -103,9 +103,9 @@ class Handshake:
         if model and not self._acp.model_by_flag:
             self._to_set.append(lambda: options.set_model(model))
         self.stirred = self._acp.replays_late and method == "session/load"
-        return self._next_wish()
+        return self._next_request()
 
-    def _next_wish(self) -> list[Step]:
+    def _next_request(self) -> list[Step]:
         try:
             while self._to_set:
                 if (request := self._to_set.pop(0)()) is not None:

@@ -9,7 +9,7 @@ from ostler.access import Access
 from ostler.agents.dialog import CallName
 from ostler.agents.values import Record, table, text
 from ostler.errors import ErrorKind
-from ostler.model import AnyEvent, Host, Limited, Turn
+from ostler.model import AnyEvent, AskOptionKind, Host, Limited, Turn
 
 PROTOCOL = 1
 GUARD = "\u200b"  # before a prompt that must not be taken for a command: several agents trim before they look
@@ -24,8 +24,7 @@ CALLS: dict[str, CallName] = {
 }
 CODES: dict[ErrorKind, int] = {"not_found": -32002, "bad_request": -32602, "unsupported": -32601, "cancelled": -32800}
 ERRORS: dict[int, ErrorKind] = {-32000: "unauthenticated", -32002: "not_found", -32800: "cancelled"}
-OptionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
-OPTIONS: dict[OptionKind, str] = {
+OPTIONS: dict[AskOptionKind, str] = {
     "allow_once": "Allow",
     "allow_always": "Allow for this session",
     "reject_once": "Deny",

@@ -193,7 +193,7 @@ class AcpReader(Reader):
         if "_meta" in update:
             _keep_shown(call, table(update["_meta"]))
         events: list[AnyEvent] = []
-        if id not in self.open_tools and self._tells(call):
+        if id not in self.open_tools and self._has_details(call):
             events.append(self.tool_started(self._started(id, call)))
         if call.get("status") in ("completed", "failed"):
             events.append(self._ended(id, call))
@@ -202,7 +202,7 @@ class AcpReader(Reader):
     def asked_about(self, told: Record) -> list[AnyEvent]:
         """The call of a permission request begins there, if it did not before; its own words count more."""
         known = self.calls.get(text(told.get("toolCallId")), {})
-        own = known if self._tells(known) else {"kind": known.get("kind") or told.get("kind")}
+        own = known if self._has_details(known) else {"kind": known.get("kind") or told.get("kind")}
         return self.tool({**told, **own, "title": told.get("title"), "status": "in_progress"})
 
     def rejected(self, call: Record, reason: str, access: Access | None = None) -> list[AnyEvent]:
@@ -214,7 +214,7 @@ class AcpReader(Reader):
         self._forget(id)
         return [self.tool_ended(ToolEnded(id=id, ok=False, output=reason, denied=True))]
 
-    def _tells(self, call: Record) -> bool:
+    def _has_details(self, call: Record) -> bool:
         """Whether it says enough to be shown: some agents announce a call before its input is there."""
         name, input = self.acp.tool(call)
         told = any(each.get("type") != "terminal" for each in tables(call.get("content")))

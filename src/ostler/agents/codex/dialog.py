@@ -17,7 +17,7 @@ from ostler.agents.codex.items import AppServerReader, changed, diff_of, payload
 from ostler.agents.codex.launch import PROMPT_LIMIT, native_image
 from ostler.agents.codex.mcp import ANSWERS, asks_for_call, call_of, server_of
 from ostler.agents.codex.reader import BROKEN, CHANGES, ENDINGS, kind_of_message, script_of
-from ostler.agents.dialog import AnswerKind, Ask, Dialog, Fail, Over, Ready, Step, Tell, Withdrawn, Write
+from ostler.agents.dialog import AnswerKind, Ask, Dialog, Emit, Fail, Over, Ready, Step, Withdrawn, Write
 from ostler.agents.launches import with_attachments
 from ostler.agents.offers import offers
 from ostler.agents.values import Record, table, tables, text
@@ -104,7 +104,7 @@ class CodexDialog(Dialog):
         self.reader.agent_session, self.reader.model = self._thread, self._model
         self._turn, self._starting, self._stopping, self._deferred_steers = "", True, False, []
         notices, self._notices = self._notices, []
-        return [Tell([self.reader.started(), *notices]), *self.offers(), self._request("turn/start", params)]
+        return [Emit([self.reader.started(), *notices]), *self.offers(), self._request("turn/start", params)]
 
     def interrupt(self) -> list[Step]:
         """Its answer is never waited for: codex gives none where the turn is over."""
@@ -191,7 +191,7 @@ class CodexDialog(Dialog):
         if method == "turn/completed":
             return self._completed(self.reader, table(params.get("turn")))
         events = self.reader.read(record)
-        return [Tell(events)] if events else []
+        return [Emit(events)] if events else []
 
     def _response(self, record: Record) -> list[Step]:
         id = record.get("id")
@@ -208,7 +208,7 @@ class CodexDialog(Dialog):
                 return self._not_started(error) if error else self._named(text(table(result.get("turn")).get("id")))
             case "turn/steer" if error:
                 return [
-                    Tell([Notice(code="refused", text=f"codex could not be steered: {text(error.get('message'))}")])
+                    Emit([Notice(code="refused", text=f"codex could not be steered: {text(error.get('message'))}")])
                 ]
             case "model/list":
                 self._models = offers(
@@ -270,7 +270,7 @@ class CodexDialog(Dialog):
 
     def _completed(self, reader: AppServerReader, turn: Record) -> list[Step]:
         events = reader.ended(turn)
-        steps: list[Step] = [Tell(events)] if events else []
+        steps: list[Step] = [Emit(events)] if events else []
         steps += [Withdrawn(ask) for ask in self._open]
         self._open.clear()
         self._patches.clear()
@@ -331,7 +331,7 @@ class CodexDialog(Dialog):
     def _found(self, ask: str, lines: str) -> list[Step]:
         if not ask:
             events = self.reader.missed(lines) if isinstance(self.reader, AppServerReader) else []
-            return [Tell(events), Over()] if events else [Over()]
+            return [Emit(events), Over()] if events else [Over()]
         request = self._open.get(ask)
         if request is None:
             return []
@@ -346,7 +346,7 @@ class CodexDialog(Dialog):
         if not isinstance(self.reader, AppServerReader):
             return []
         told = self.reader.no_sandbox(why)
-        steps: list[Step] = [Tell(told)] if told else []
+        steps: list[Step] = [Emit(told)] if told else []
         if not ask:
             return [*steps, Over()]
         if ask not in self._open:
@@ -363,7 +363,7 @@ class CodexDialog(Dialog):
         if params.get("threadId") != self._thread:  # of a subagent: its items are not told
             self.reader.denied.append(Denial(tool=asked.tool, target=asked.title, access=access, reason=reason))
         told = Notice(code="denied", text=f"{asked.title}: {reason}")
-        return [Tell([told]), *self.answer(ask, "reject_once")]
+        return [Emit([told]), *self.answer(ask, "reject_once")]
 
     def _ask(self, ask: str) -> Step:
         return Ask(self._asked(ask))

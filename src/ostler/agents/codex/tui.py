@@ -13,7 +13,6 @@ from ostler.agents.tool_input import title_of
 from ostler.agents.tui import (
     EMPTY_CELL,
     DialogOption,
-    OptionKind,
     Question,
     Status,
     TranscriptReader,
@@ -26,7 +25,18 @@ from ostler.agents.tui import (
 )
 from ostler.agents.values import UUID, Record, number, table, tables, text
 from ostler.errors import OstlerError, quoted
-from ostler.model import AnyEvent, Host, Launch, Thought, ToolEnded, ToolStarted, Turn, Usage, UsageReport
+from ostler.model import (
+    AnyEvent,
+    AskOptionKind,
+    Host,
+    Launch,
+    Thought,
+    ToolEnded,
+    ToolStarted,
+    Turn,
+    Usage,
+    UsageReport,
+)
 
 # What the records of a turn of one process call these tools.
 NAMES = {
@@ -150,7 +160,7 @@ def question(screen: TuiScreen) -> Question | None:
     )
 
 
-def _kind(name: str) -> OptionKind | None:
+def _kind(name: str) -> AskOptionKind | None:
     """What an option means. One that codex keeps in a file of rules is for a person at the terminal."""
     if re.match(r"Yes, (proceed|run)|Yes \(y\)|Yes$", name):
         return "allow_once"

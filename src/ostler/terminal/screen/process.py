@@ -21,7 +21,7 @@ from ostler.terminal.screen.protocol import (
     Checkpoint,
     Closed,
     Done,
-    FactsTold,
+    FactsChanged,
     FeedScreen,
     Frames,
     OpenScreen,
@@ -210,7 +210,7 @@ class Stage:
             facts = msgspec.structs.replace(facts or NOTHING, modes=modes)
         shown.modes = modes
         if facts:
-            self._answers.append(FactsTold(shown.id, msgspec.structs.replace(facts, offset=shown.offset)))
+            self._answers.append(FactsChanged(shown.id, msgspec.structs.replace(facts, offset=shown.offset)))
 
     def _touch(self, shown: EmulatedScreen, now: float) -> None:
         if shown.watched and shown.id not in self._changed:

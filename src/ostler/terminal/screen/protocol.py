@@ -10,7 +10,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from ostler.terminal.keys import KeyModes
 
-Shape = Literal["block", "bar", "underline", "hollow"]
+CursorShape = Literal["block", "bar", "underline", "hollow"]
 ProgressState = Literal["set", "error", "indeterminate", "paused"]
 
 
@@ -19,7 +19,7 @@ class Cursor(Struct, frozen=True, array_like=True):
 
     x: int = 0
     y: int = 0
-    shape: Shape = "block"
+    shape: CursorShape = "block"
     visible: bool = True
     blinking: bool = False
 
@@ -224,7 +224,7 @@ class Replies(Struct, frozen=True, array_like=True, tag=True):
     data: bytes
 
 
-class FactsTold(Struct, frozen=True, array_like=True, tag=True):
+class FactsChanged(Struct, frozen=True, array_like=True, tag=True):
     id: int
     facts: ScreenFacts
 
@@ -251,7 +251,7 @@ class Done(Struct, frozen=True, array_like=True, tag=True):
     offsets: dict[int, int]
 
 
-ScreenAnswer = Replies | FactsTold | RowsChanged | SnapshotTaken | Closed | Done | Checkpoint
+ScreenAnswer = Replies | FactsChanged | RowsChanged | SnapshotTaken | Closed | Done | Checkpoint
 
 _LENGTH = struct.Struct("!I")
 _encode = msgspec.msgpack.Encoder().encode

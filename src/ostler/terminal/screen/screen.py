@@ -12,7 +12,7 @@ from ostler.terminal.screen.protocol import (
     Checkpoint,
     Closed,
     CloseScreen,
-    FactsTold,
+    FactsChanged,
     Modes,
     Replies,
     RowsChanged,
@@ -141,7 +141,7 @@ class Screen:
             case Replies(_, offset, data):
                 self.tail.told = max(self.tail.told, offset)
                 self._reply(data)
-            case FactsTold(_, facts):
+            case FactsChanged(_, facts):
                 self.tail.told = max(self.tail.told, facts.offset)
                 self._show_facts(facts)
             case RowsChanged(_, update):

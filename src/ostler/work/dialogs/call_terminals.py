@@ -33,7 +33,7 @@ COLS, ROWS = 120, 30
 KEPT = 100  # ended commands that an agent did not release
 REMEMBERED = 10_000  # released ids: a second release is no error
 _SHELL = re.compile(r"[\s|&;<>()$`\"']")
-Params = dict[str, Any]
+CallParams = dict[str, Any]
 
 
 class CallTerminals:
@@ -72,7 +72,7 @@ class CallTerminals:
         await self._shown.end()
         await asyncio.gather(*(self.release({"terminalId": id}) for id in list(self._known)))
 
-    async def show(self, params: Params) -> None:
+    async def show(self, params: CallParams) -> None:
         """A word about a terminal of the agent's own, or about the tool call that shows one."""
         id = params.get("terminal_id")
         if not isinstance(id, str):
@@ -92,7 +92,7 @@ class CallTerminals:
 
     # -- calls
 
-    async def create(self, params: Params) -> Params:
+    async def create(self, params: CallParams) -> CallParams:
         """Starts the command; its terminal's id. Raises denied, bad_request, missing, not_found, too_many."""
         turn = self._turn
         if turn is None:
@@ -136,22 +136,22 @@ class CallTerminals:
             raise OstlerError("denied", what, "Run it with --access write")
         raise OstlerError("denied", f"{what}: nothing confines them", "Run it with --access full")
 
-    def output(self, params: Params) -> Params:
+    def output(self, params: CallParams) -> CallParams:
         """What it said so far, at most its limit, and how it ended if it has."""
         found = self._find(params)
         text, truncated = found.text()
         said = {"output": text, "truncated": truncated}
         return said if found.exit is None else {**said, "exitStatus": exit_status(found.exit)}
 
-    async def wait(self, params: Params) -> Params:
+    async def wait(self, params: CallParams) -> CallParams:
         return exit_status(await self._find(params).wait())
 
-    async def kill(self, params: Params) -> Params:
+    async def kill(self, params: CallParams) -> CallParams:
         """Answered once its end is known; its output can still be asked for."""
         await self._find(params).kill()
         return {}
 
-    async def release(self, params: Params) -> Params:
+    async def release(self, params: CallParams) -> CallParams:
         """Ends it if it runs. From here on the agent does not know it; people still see it."""
         if _id_of(params) in self._released:
             return {}
@@ -161,7 +161,7 @@ class CallTerminals:
         await found.kill()
         return {}
 
-    def _find(self, params: Params) -> "CallTerminal":
+    def _find(self, params: CallParams) -> "CallTerminal":
         id = _id_of(params)
         found = self._known.get(id)
         if found is None:
@@ -222,7 +222,7 @@ class CallTerminal:
         self._kept = terminal.log.tail_text(self._limit)
 
 
-def exit_status(exit: Exit) -> Params:
+def exit_status(exit: Exit) -> CallParams:
     """Exactly one of the two."""
     if exit.signal is None:
         return {"exitCode": exit.code or 0}
@@ -242,14 +242,14 @@ def command_environment(setup: Setup, turn: Turn) -> dict[str, str]:
 # -- what an agent may send -------------------------------------------------------------------------------
 
 
-def _id_of(params: Params) -> str:
+def _id_of(params: CallParams) -> str:
     id = params.get("terminalId")
     if not isinstance(id, str):
         raise OstlerError("bad_request", f"terminalId is {quoted(id)}, not a text")
     return id
 
 
-def _argv(params: Params, path: str | None) -> list[str]:
+def _argv(params: CallParams, path: str | None) -> list[str]:
     """The command as it is; some agents send a whole shell line instead of one."""
     command, args = params.get("command"), _list(params, "args")
     if not isinstance(command, str) or not command.strip():
@@ -263,7 +263,7 @@ def _argv(params: Params, path: str | None) -> list[str]:
     return [command, *args]
 
 
-def _variables(params: Params) -> dict[str, str]:
+def _variables(params: CallParams) -> dict[str, str]:
     env: dict[str, str] = {}
     for each in _list(params, "env"):
         match each:
@@ -276,7 +276,7 @@ def _variables(params: Params) -> dict[str, str]:
     return env
 
 
-def _list(params: Params, name: str) -> list[Any]:
+def _list(params: CallParams, name: str) -> list[Any]:
     value = params.get(name)
     if value is not None and not isinstance(value, list):
         raise OstlerError("bad_request", f"{name} is {quoted(value)}, not a list")
@@ -302,7 +302,7 @@ def _folder(params: Mapping[str, Any], turn: Turn) -> str:
     return cwd
 
 
-def _limit(params: Params) -> int | None:
+def _limit(params: CallParams) -> int | None:
     limit = params.get("outputByteLimit")
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
         raise OstlerError("bad_request", f"outputByteLimit is {quoted(limit)}, not a number of bytes")

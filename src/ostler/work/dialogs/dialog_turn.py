@@ -6,10 +6,10 @@ from typing import Any
 
 from ostler import clock
 from ostler.agents import decode
-from ostler.agents.dialog import AnswerKind, Dialog, Step, Tell
+from ostler.agents.dialog import AnswerKind, Dialog, Emit, Step
 from ostler.errors import OstlerError
 from ostler.model import Answered, AnyEvent, Exit, Problem, Raw, Turn
-from ostler.process import Line, Process
+from ostler.process import OutputLine, Process
 from ostler.process.tree import Member
 from ostler.work.dialogs.asks import Asks
 from ostler.work.dialogs.calls import Calls
@@ -66,7 +66,7 @@ class DialogTurn:
         return Problem(kind="undelivered", message=message, hint="Its process was ended: try again")
 
 
-def steps_of(dialog: Dialog, line: Line, errors: Callable[[], AdapterErrors]) -> list[Step]:
+def steps_of(dialog: Dialog, line: OutputLine, errors: Callable[[], AdapterErrors]) -> list[Step]:
     """What a line of the process has us do. An adapter that stumbles costs one record, never the dialog."""
     if line.cut:
         return dialog.read_cut(line.data[:1000].decode("utf-8", "replace"))
@@ -79,7 +79,7 @@ def steps_of(dialog: Dialog, line: Line, errors: Callable[[], AdapterErrors]) ->
     except Exception as error:  # any bug of any adapter ends here
         kept = Raw(line=line.data.decode("utf-8", "replace"))
         answered = dialog.unread(record) if isinstance(record, dict) else []
-        return [Tell([kept, *errors().notices(error)]), *answered]
+        return [Emit([kept, *errors().notices(error)]), *answered]
 
 
 def died_early(turn: Turn, exit: Exit | None, stderr_tail: str) -> OstlerError:

@@ -11,10 +11,10 @@ import msgspec
 from msgspec import structs
 
 from ostler import clock
-from ostler.agents.dialog import AnswerKind, Ask, Call, Fail, Over, Ready, Step, Tell, Withdrawn, Write
+from ostler.agents.dialog import AnswerKind, Ask, Call, Emit, Fail, Over, Ready, Step, Withdrawn, Write
 from ostler.errors import OstlerError, quoted
 from ostler.model import Answered, AnyEvent, Asked, Notice, Problem, Verdict
-from ostler.process import Line, LineFramer, Process, Warden, chunks
+from ostler.process import LineFramer, OutputLine, Process, Warden, chunks
 from ostler.process.tree import Member
 from ostler.work.dialogs.ask_rules import decide
 from ostler.work.dialogs.asks import AskAnswer, Asks
@@ -137,7 +137,7 @@ class LiveDialog:
     async def steer(self, text: str, by: str) -> None:
         """Tells the running turn more; the journal has it. Raises unsupported, not_found."""
         told = Notice(code="steered", text=f"steered by {by}: {text}")
-        await self._do(lambda: [*self.dialog.steer(text), Tell([told])])
+        await self._do(lambda: [*self.dialog.steer(text), Emit([told])])
 
     async def adapt(self, attempt: Attempt) -> bool:
         """Makes the dialog fit the turn's model and mode. False: it takes a new process.
@@ -282,7 +282,7 @@ class LiveDialog:
         match step:
             case Write(record):
                 await self._write(record)
-            case Tell(events):
+            case Emit(events):
                 await self._add(events)
             case Ready():
                 if not self._ready.done():
@@ -410,13 +410,13 @@ class LiveDialog:
             await self._take_lines(framer.feed(chunk))
         await self._take_lines(framer.close())
 
-    async def _take_lines(self, lines: list[Line]) -> None:
+    async def _take_lines(self, lines: list[OutputLine]) -> None:
         """Carries out what the lines say, in order; events of neighbours are written together."""
         async with self._in_order:
             told: list[AnyEvent] = []
             for line in lines:
                 for step in steps_of(self.dialog, line, self._errors):
-                    if isinstance(step, Tell):
+                    if isinstance(step, Emit):
                         told += step.events
                         continue
                     await self._add(told)

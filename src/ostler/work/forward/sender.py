@@ -21,7 +21,7 @@ from ostler.work.forward.shapes import (
     FORWARD,
     JOURNAL,
     RESULT,
-    Message,
+    OutgoingPost,
     answer_row,
     batch,
     parts_of,
@@ -164,7 +164,7 @@ class Sender:
             raise _GivenUp("its session is gone")
         return session
 
-    async def _post(self, message: Message, token: TokenSource) -> Posted:
+    async def _post(self, message: OutgoingPost, token: TokenSource) -> Posted:
         """Raises _GivenUp for what will not go well, OSError and TimeoutError for what may."""
         headers, secret = dict(message.headers), await self._token(token)
         if secret:

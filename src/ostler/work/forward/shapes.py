@@ -17,7 +17,7 @@ RESULT = "result"
 _LINE = 300
 
 
-class Message(Struct, frozen=True, kw_only=True):
+class OutgoingPost(Struct, frozen=True, kw_only=True):
     """A POST but for its token."""
 
     url: str
@@ -69,31 +69,31 @@ def notice(session: Session, on: str, turn: str, text: str) -> dict[str, Any]:
     return {**known, "agent": session.agent, "folder": session.folder}
 
 
-def batch(forward: Forward, session: Session, rows: Sequence[OutboxRow]) -> Message:
+def batch(forward: Forward, session: Session, rows: Sequence[OutboxRow]) -> OutgoingPost:
     """A POST to `/api/sessions/ID/events` of the backend. The same batch again has the same key."""
     head = {"session": session.id, "name": session.name, "agent": session.agent, "folder": session.folder}
     events = [msgspec.Raw(row.body) for row in rows]
     key = f"{session.id}-{rows[0].n}-{rows[-1].n}"
-    return Message(
+    return OutgoingPost(
         url=f"{forward.url.rstrip('/')}/api/sessions/{session.id}/events",
         headers={"Content-Type": "application/json", "Idempotency-Key": key},
         body=msgspec.json.encode({**head, "events": events}),
     )
 
 
-def webhook(entry: Notify, row: OutboxRow) -> Message:
+def webhook(entry: Notify, row: OutboxRow) -> OutgoingPost:
     """A POST in the shape that the entry names."""
     told = msgspec.json.decode(row.body)
     title, text = str(told["title"]), str(told["text"])
     if entry.shape == "slack":
         body = msgspec.json.encode({"text": f"*{_escaped(title)}*\n{_escaped(text)}"})
-        return Message(url=entry.url, headers={"Content-Type": "application/json"}, body=body)
+        return OutgoingPost(url=entry.url, headers={"Content-Type": "application/json"}, body=body)
     if entry.shape == "ntfy":
         tags = {"asked": "question", "ended": "white_check_mark", "failed": "warning"}
         ascii_title = title.encode("ascii", "replace").decode()
         headers = {"Content-Type": "text/plain; charset=utf-8", "Title": ascii_title, "Tags": tags[told["on"]]}
-        return Message(url=entry.url, headers=headers, body=(text or title).encode())
-    return Message(url=entry.url, headers={"Content-Type": "application/json"}, body=row.body)
+        return OutgoingPost(url=entry.url, headers=headers, body=(text or title).encode())
+    return OutgoingPost(url=entry.url, headers={"Content-Type": "application/json"}, body=row.body)
 
 
 def answer_row(row: OutboxRow, event: Forwarded) -> OutboxRow:

@@ -127,7 +127,7 @@ class HookTurn:
     async def _reply(self, taken: Taken) -> HookReply:
         name, payload = taken.name, taken.payload
         await self._to.add([Hook(name=name, payload=shortened(payload), quiet=True)])
-        self._tell(taken)
+        self._add_evidence(taken)
         if name == self.face.start and (session := session_of(payload)):
             await self._to.confirm(session, payload.get("source") == "clear")
         if name != self.face.before_tool:
@@ -154,7 +154,7 @@ class HookTurn:
             self._evidence.get_nowait()
         self._evidence.put_nowait(None)
 
-    def _tell(self, taken: Taken) -> None:
+    def _add_evidence(self, taken: Taken) -> None:
         if taken.name not in self.fired:
             self.fired.append(taken.name)
         if self._evidence.full():
@@ -181,7 +181,7 @@ class HookTurn:
         if ruled is not None:
             kind, by = ruled
             await self._to.add([asked, Answered(id=asked.id, option=kind, by=by)])
-            return self._said(kind, f"denied by {by}")
+            return self._hook_answer(kind, f"denied by {by}")
         return await self._by_person(asked)
 
     async def _by_rule(self, asked: Asked, by: str) -> Any:
@@ -198,7 +198,7 @@ class HookTurn:
             del self._answers[asked.id]
         if self.closed_at is None and not self._answers:
             await self._to.set_asking(False)
-        return self._said(kind, message or "denied in ostler")
+        return self._hook_answer(kind, message or "denied in ostler")
 
     async def _give(self, ask: str, kind: AnswerKind, by: str, message: str) -> None:
         waiting = self._answers.get(ask)
@@ -209,7 +209,7 @@ class HookTurn:
         if not waiting.done():
             waiting.set_result((kind, told))
 
-    def _said(self, kind: AnswerKind, reason: str) -> Any:
+    def _hook_answer(self, kind: AnswerKind, reason: str) -> Any:
         """A yes never widens the access: under `read`, what the agent was launched with decides."""
         if kind.startswith("allow"):
             return self.face.allows() if self.turn.access != "read" else None

@@ -11,7 +11,7 @@ import h11
 from ostler.agents.hooks import BODY_LIMIT
 from ostler.work.hooks.hook_turn import HookReply
 
-Take = Callable[[str, str, bytes], Awaitable[HookReply]]
+HookHandler = Callable[[str, str, bytes], Awaitable[HookReply]]
 
 REQUEST_TAKES = 5.0  # seconds in which a request has to come whole
 AT_ONCE = 256  # connections
@@ -24,14 +24,14 @@ _log = logging.getLogger(__name__)
 class Listener:
     """Made by `open`; `close` ends its connections, too."""
 
-    def __init__(self, take: Take) -> None:
+    def __init__(self, take: HookHandler) -> None:
         self._take = take
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self.port = 0
 
     @classmethod
-    async def open(cls, take: Take) -> "Listener":
+    async def open(cls, take: HookHandler) -> "Listener":
         """On a free port of loopback. Raises OSError."""
         self = cls(take)
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0, limit=_CHUNK)

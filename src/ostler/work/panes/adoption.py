@@ -68,10 +68,10 @@ class Adoption:
         stop, known = Stop(), ExitStack()
         stop.turn, stop.can_leave = row.id, True
         known.enter_context(self._turns.cancellable(stop))  # from now on: who asked for this may want to cancel it
-        self._turns.own(self._carry_on(FoundTurn(row, session, note, events), stop, known))
+        self._turns.own(self._continue_turn(FoundTurn(row, session, note, events), stop, known))
         return True
 
-    async def _carry_on(self, found: "FoundTurn", stop: Stop, known: ExitStack) -> None:
+    async def _continue_turn(self, found: "FoundTurn", stop: Stop, known: ExitStack) -> None:
         row, session, note, events = found
         with known:
             try:

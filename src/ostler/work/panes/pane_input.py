@@ -6,7 +6,7 @@ from ostler.terminal import keys
 from ostler.terminal.input_encoding import encoded
 from ostler.terminal.keys import Key
 from ostler.terminal.screen.protocol import Modes
-from ostler.terminal.viewer_protocol import Control, Paste, PressKey, Send, Type
+from ostler.terminal.viewer_protocol import Control, Paste, PressKey, SendBytes, Type
 
 _NAMES = {
     **{name: name for name in ("Enter", "Escape", "Tab", "Home", "End")},
@@ -25,7 +25,7 @@ class PaneInput(Struct, frozen=True):
     data: bytes = b""
 
 
-def pane_input(message: PressKey | Type | Paste | Control | Send, modes: Modes) -> PaneInput:
+def pane_input(message: PressKey | Type | Paste | Control | SendBytes, modes: Modes) -> PaneInput:
     """tmux knows which codes the program wants for a key, and whether it wants brackets around a paste."""
     match message:
         case Paste(text=text):

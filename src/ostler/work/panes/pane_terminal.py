@@ -12,7 +12,7 @@ from ostler.process import Size, tree
 from ostler.process.pane import Pane, PaneProcess, PaneRequest
 from ostler.process.tmux import TmuxClient, TmuxPlace
 from ostler.terminal.screen.protocol import Modes
-from ostler.terminal.viewer_protocol import Input, ResizeTerminal
+from ostler.terminal.viewer_protocol import ResizeTerminal, ViewerInput
 from ostler.work.panes.notes import PaneNote, PaneNotes
 from ostler.work.panes.pane_input import pane_input
 from ostler.work.panes.servers import TmuxServers
@@ -132,7 +132,7 @@ def _terminal(new: NewProgram, pane: Pane) -> PtyTerminal:
     row = replace(new.row, pid=pane.process.pid, cols=pane.size.cols, rows=pane.size.rows)
     made = PtyTerminal(row, pane, context.store, context.screens(), new.cast, new.redactor, context.unwritten)
 
-    def take(message: Input, modes: Modes) -> bool:
+    def take(message: ViewerInput, modes: Modes) -> bool:
         if isinstance(message, ResizeTerminal):
             return False
         given = pane_input(message, modes)

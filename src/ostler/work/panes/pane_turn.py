@@ -12,7 +12,7 @@ from ostler.work.panes.replay import Replay
 from ostler.work.terminals.pty_terminal import PtyTerminal
 from ostler.work.transports.stop import LeftInPane, Stop
 from ostler.work.transports.transport import Attempt, TurnContext
-from ostler.work.tuis.delivery import Stage
+from ostler.work.tuis.delivery import DeliveryStage
 from ostler.work.tuis.evidence import Ending
 from ostler.work.tuis.transcript import Transcript
 from ostler.work.tuis.tui_turn import TuiTurn, its_file
@@ -64,7 +64,7 @@ class PaneTurn(TuiTurn):
     def _read(self, record: dict[str, Any]) -> list[AnyEvent]:
         return self._replay.new(super()._read(record))
 
-    async def _reached(self, stage: Stage, by: str) -> None:
+    async def _reached(self, stage: DeliveryStage, by: str) -> None:
         await super()._reached(stage, by)
         self.context.stop.can_leave = self.context.stop.can_leave or stage in SUBMITTED
 

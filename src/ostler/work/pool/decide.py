@@ -29,8 +29,8 @@ AGING = 30.0  # seconds of waiting that are worth one step of priority
 PATIENCE = 60.0  # seconds after which nobody may take what the first in line waits for
 SETTLING = 10.0  # seconds after which the machine's memory shows what a turn takes
 
-Key = tuple[str, str]
-_TOTAL: Key = ("total", "")
+LimitKey = tuple[str, str]
+_TOTAL: LimitKey = ("total", "")
 
 
 class _Wait(Struct, frozen=True):
@@ -153,7 +153,7 @@ def _unready(state: PoolState, turn: PoolTurn) -> _Wait | None:
     return None
 
 
-def keys_of(claim: Claim) -> Iterable[Key]:
+def keys_of(claim: Claim) -> Iterable[LimitKey]:
     """The limits that a turn counts for. Commands have a limit of their own; the total is for agents."""
     if claim.nested:
         return
@@ -165,7 +165,7 @@ def keys_of(claim: Claim) -> Iterable[Key]:
         yield ("profile", claim.profile)
 
 
-def limits_by_key(limits: PoolLimits | SharedLimits) -> dict[Key, int]:
+def limits_by_key(limits: PoolLimits | SharedLimits) -> dict[LimitKey, int]:
     return {
         **({_TOTAL: limits.total} if limits.total is not None else {}),
         **{("agent", name): most for name, most in limits.agents.items()},
@@ -174,7 +174,7 @@ def limits_by_key(limits: PoolLimits | SharedLimits) -> dict[Key, int]:
     }
 
 
-def key_text(key: Key) -> str:
+def key_text(key: LimitKey) -> str:
     """As it is written in the store, and told to other machines."""
     return ":".join(key)
 
@@ -186,8 +186,8 @@ class _Usage:
         self._limits = limits_by_key(state.limits)
         self._shared = limits_by_key(state.limits.shared) if state.shared is not None else {}
         self._state = state
-        self._taken: Counter[Key] = Counter()
-        self._kept: Counter[Key] = Counter()  # free, for the first in line
+        self._taken: Counter[LimitKey] = Counter()
+        self._kept: Counter[LimitKey] = Counter()  # free, for the first in line
         self._memory = 0.0
         self._unseen = 0.0  # what the machine's free memory does not show yet
         self._memory_kept = 0.0
@@ -226,7 +226,7 @@ class _Usage:
             return _Wait("files", "too few file descriptors")
         return self._memory_wait(turn.claim)
 
-    def _shared_wait(self, key: Key) -> _Wait | None:
+    def _shared_wait(self, key: LimitKey) -> _Wait | None:
         """What this machine has of a limit over all machines is as if the limit were so low."""
         shared, most = self._state.shared, self._shared[key]
         assert shared is not None
@@ -255,7 +255,7 @@ class _Usage:
         return None
 
 
-def _busy(key: Key, taken: int, most: int) -> str:
+def _busy(key: LimitKey, taken: int, most: int) -> str:
     kind, name = key
     if kind == "total":
         return f"{taken}/{most} turns busy"

@@ -14,7 +14,7 @@ from ostler.process import tree
 from ostler.process.warden import stat
 from ostler.settings import Settings
 from ostler.store import Store
-from ostler.store.pool import Gate, PoolRows
+from ostler.store.pool import PoolRows, StartCheck
 from ostler.work.pool.decide import decide, key_text, keys_of, limits_by_key, may_start
 from ostler.work.pool.memory import LearnedMemory, available_mb
 from ostler.work.pool.quota import account_of
@@ -61,7 +61,7 @@ class Pool:
 
     # -- whether it may start
 
-    def gate(self, wait: bool = True) -> Gate:
+    def gate(self, wait: bool = True) -> StartCheck:
         """For the transaction that starts the turn. Raises limited for a quota that is used up, unless `wait`."""
 
         def admits(rows: PoolRows, id: str) -> bool:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ostler.model import Session, Waiting
 from ostler.model.pool import PoolTurn
-from ostler.work.pool.decide import Key, key_text, keys_of, limits_by_key
+from ostler.work.pool.decide import LimitKey, key_text, keys_of, limits_by_key
 from ostler.work.pool.pool import Pool, time_of_day
 
 
@@ -129,7 +129,7 @@ def used_slots(turns: Iterable[PoolTurn], pool: Pool) -> tuple[UsedSlots, ...]:
     taken = Counter(key for turn in turns if turn.runs for key in keys_of(turn.claim))
     limits, shared = pool.settings.pool, pool.store.shared_slots()
     of_all = limits_by_key(limits.shared) if shared is not None else {}
-    most: dict[Key, int | None] = {
+    most: dict[LimitKey, int | None] = {
         ("total", ""): None,
         **{("agent", name): None for kind, name in taken if kind == "agent"},
         **dict.fromkeys(of_all),

@@ -71,7 +71,7 @@ class WaitingLine:
         for id in decision.start:
             if id in self._events:
                 self._events[id].set()
-        self._tell(decision)
+        self._report_places(decision)
         await self._make_room(decision)
         await self._changed(version)
 
@@ -83,7 +83,7 @@ class WaitingLine:
         known = {owner.id for owner in owners}
         return not wanted <= known or not all(map(alive, owners))
 
-    def _tell(self, decision: PoolDecision) -> None:
+    def _report_places(self, decision: PoolDecision) -> None:
         if self.told is None:
             return
         for wait in decision.waiting:

@@ -16,9 +16,9 @@ from ostler.terminal.viewer_protocol import (
     Frame,
     Gone,
     Hello,
-    Input,
     ScreenRows,
     SnapshotMessage,
+    ViewerInput,
     encode_message,
     output,
 )
@@ -54,7 +54,7 @@ class EndedTerminal:
     def rows(self) -> AsyncGenerator[ScreenRows | Gone, None]:
         return watch_rows(self)
 
-    async def input(self, author: Author, message: Input, take: bool = False) -> None:
+    async def input(self, author: Author, message: ViewerInput, take: bool = False) -> None:
         raise self._error()
 
     async def lease(self, author: Author, action: Literal["take", "release"]) -> None:

@@ -8,7 +8,7 @@ from ostler.model import Exit, SignalName, TerminalRow
 from ostler.terminal.lease import Author
 from ostler.terminal.live import LiveTerminal
 from ostler.terminal.screen.protocol import Snapshot
-from ostler.terminal.viewer_protocol import Format, Gone, Input, ScreenRows, Viewing
+from ostler.terminal.viewer_protocol import Format, Gone, ScreenRows, ViewerInput, Viewing
 from ostler.work.terminals.context import TerminalContext
 from ostler.work.terminals.ended import EndedTerminal
 from ostler.work.terminals.terminal import Source, watch_rows
@@ -49,7 +49,7 @@ class LocalTerminal:
             return await self._ended().text(limit, since)
         return self.live.text(limit, since)
 
-    async def input(self, author: Author, message: Input, take: bool = False) -> None:
+    async def input(self, author: Author, message: ViewerInput, take: bool = False) -> None:
         if self._source.stored:
             await self._ended().input(author, message, take)
         if take:

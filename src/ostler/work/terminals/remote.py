@@ -10,7 +10,7 @@ from ostler.errors import OstlerError
 from ostler.model import Exit, Owner, SignalName, TerminalRow
 from ostler.terminal.lease import Author
 from ostler.terminal.screen.protocol import Snapshot
-from ostler.terminal.viewer_protocol import Format, Gone, Input, ScreenRows, Viewing
+from ostler.terminal.viewer_protocol import Format, Gone, ScreenRows, ViewerInput, Viewing
 from ostler.work.owner import OwnerReply, ask_owner
 from ostler.work.store_changes import change_since
 from ostler.work.terminals.context import TerminalContext
@@ -72,7 +72,7 @@ class RemoteTerminal:
         reply = await self._ask(ReadTerminalText(terminal=self._row.id, limit=limit, since=since))
         return await reply.text(limit, since) if isinstance(reply, EndedTerminal) else str(reply["text"])
 
-    async def input(self, author: Author, message: Input, take: bool = False) -> None:
+    async def input(self, author: Author, message: ViewerInput, take: bool = False) -> None:
         reply = await self._ask(TypeIntoTerminal(terminal=self._row.id, author=author, message=message, take=take))
         if isinstance(reply, EndedTerminal):
             await reply.input(author, message, take)

@@ -5,7 +5,7 @@ from typing import Literal
 from ostler.access import Rights
 from ostler.model import SignalName
 from ostler.terminal.lease import Author
-from ostler.terminal.viewer_protocol import Format, Input
+from ostler.terminal.viewer_protocol import Format, ViewerInput
 from ostler.work.owner_requests import OwnerRequest
 
 
@@ -33,7 +33,7 @@ class ReadTerminalText(TerminalRequest, frozen=True, kw_only=True, tag="terminal
 
 class TypeIntoTerminal(TerminalRequest, frozen=True, kw_only=True, tag="terminal_input"):
     author: Author
-    message: Input
+    message: ViewerInput
     take: bool = False
 
 

@@ -10,9 +10,9 @@ from ostler.terminal.screen.protocol import Snapshot
 from ostler.terminal.viewer_protocol import (
     Format,
     Gone,
-    Input,
     RefusedMessage,
     ScreenRows,
+    ViewerInput,
     Viewing,
     read_terminal_message,
 )
@@ -69,7 +69,7 @@ class Terminal(Protocol):
         """The last output as plain text, at most `limit` characters; with `since`, what came after that offset."""
         ...
 
-    async def input(self, author: Author, message: Input, take: bool = False) -> None:
+    async def input(self, author: Author, message: ViewerInput, take: bool = False) -> None:
         """Types as `author`; with `take` the keyboard is taken first. `denied` without it, `not_found` once ended."""
         ...
 

@@ -15,7 +15,7 @@ from ostler.store.watch import StoreWatch
 from ostler.terminal.lease import Author
 from ostler.terminal.live import LiveTerminal
 from ostler.terminal.screen.protocol import Snapshot
-from ostler.terminal.viewer_protocol import Format, Gone, Input, ScreenRows, Viewing
+from ostler.terminal.viewer_protocol import Format, Gone, ScreenRows, ViewerInput, Viewing
 from ostler.work.owner import OwnerReply, Streams, alive
 from ostler.work.owner_requests import OwnerRequest
 from ostler.work.terminals.context import TerminalContext
@@ -290,7 +290,7 @@ class Terminals:
         """Sends a prompt: see `send_prompt`."""
         return await send_prompt(await self.locate(id), text, by=by, limit=limit, echo=echo)
 
-    async def input(self, id: str, author: Author, message: Input, take: bool = False) -> None:
+    async def input(self, id: str, author: Author, message: ViewerInput, take: bool = False) -> None:
         await (await self.locate(id)).input(author, message, take)
 
     async def lease(self, id: str, author: Author, action: Literal["take", "release"]) -> None:

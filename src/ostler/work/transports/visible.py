@@ -25,7 +25,7 @@ from ostler import clock
 from ostler.agents.hooks import ANSWER
 from ostler.model import AnyEvent, Exit, Problem, TerminalClosed, TerminalOpened, Verdict
 from ostler.process import Size, job_host
-from ostler.terminal.viewer_protocol import Send
+from ostler.terminal.viewer_protocol import SendBytes
 from ostler.work.dialogs.open_dialogs import Fingerprint, fingerprint
 from ostler.work.hooks.hook_turn import HookTurn
 from ostler.work.terminals.new_terminal import COLS, ROWS
@@ -98,7 +98,7 @@ class VisibleTransport:
 
     async def _run(self, attempt: Attempt, context: TurnContext, job: str, nonce: str) -> Carried:
         program, since = await self._begun(attempt, context, job)
-        heard = _Heard(context.hooks)
+        heard = _HookResult(context.hooks)
         try:
             context.artifacts.paths["recording"] = program.row.recording
             await context.add([TerminalOpened(terminal=program.row.id, title=program.row.name)])
@@ -178,7 +178,7 @@ async def _name(program: PtyTerminal, session: str, job: str) -> None:
     """Names the job to the host."""
     typist = Typist(program.live, session)
     async with typist.at_keyboard():
-        typist.send(Send(data=job_host.FORGET + job_host.PREFIX + job.encode() + b"\n"))
+        typist.send(SendBytes(data=job_host.FORGET + job_host.PREFIX + job.encode() + b"\n"))
 
 
 async def _taken(program: PtyTerminal, attempt: Attempt, since: int, job: str, seconds: float) -> bool:
@@ -248,7 +248,7 @@ def _closed(program: PtyTerminal) -> list[AnyEvent]:
     return [TerminalClosed(terminal=program.row.id, exit_code=program.exit.code if program.exit else None)]
 
 
-class _Heard:
+class _HookResult:
     """What the hooks said that decides about the turn."""
 
     def __init__(self, hooks: HookTurn | None) -> None:

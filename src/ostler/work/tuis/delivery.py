@@ -18,7 +18,7 @@ from ostler.work.tuis.evidence import Evidence
 from ostler.work.tuis.typing import Typist
 from ostler.work.tuis.watch import TICK, Watch
 
-Stage = Literal["accepted", "echoed", "submitted", "acknowledged"]
+DeliveryStage = Literal["accepted", "echoed", "submitted", "acknowledged"]
 QUIET = 3.0  # seconds after which a box counts as ready where no state was told
 STEADY = 0.3  # seconds that what is seen must stay as it is before it is acted upon
 ENTERS = 3
@@ -55,9 +55,9 @@ class Delivery(Struct, kw_only=True):
     text: str
     start_limit: float
     receipt_limit: float
-    reached: Callable[[Stage, str], Awaitable[None]]
+    reached: Callable[[DeliveryStage, str], Awaitable[None]]
     previous: str = ""  # the prompt before, which an interrupt may have put back into the box
-    stages: list[Stage] = []
+    stages: list[DeliveryStage] = []
     pasted: bool = False
     cleared: int = 0
 
@@ -223,7 +223,7 @@ class Delivery(Struct, kw_only=True):
         """Nothing moves and nothing is asked: what Enter does now is what it was pressed for."""
         return self.face.status(self.watch.screen, self.watch.signals) == "ready"
 
-    async def _reach(self, stage: Stage, by: str = "") -> None:
+    async def _reach(self, stage: DeliveryStage, by: str = "") -> None:
         self.stages.append(stage)
         await self.reached(stage, by)
 

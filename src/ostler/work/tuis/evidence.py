@@ -10,19 +10,20 @@ from msgspec import Struct
 
 from ostler.agents.tui import Status
 
-Source = Literal["OSC 7501", "title", "transcript", "hook", "pattern", "screen", "process"]
+SignalSource = Literal["OSC 7501", "title", "transcript", "hook", "pattern", "screen", "process"]
 Says = Literal["ready", "busy", "asking", "submitted", "done", "failed", "interrupted", "ended"]
 
 SETTLE = 1.5  # seconds that one source may be ahead of another
 BEHIND = 4.0  # seconds that the file may be behind a hook, on a busy machine
 STALE = 4.0  # seconds after which a state does not count that all others contradict
 HINT = 15.0  # seconds after which a turn ends unproven that only looks ended
-END_SOURCES: tuple[Source, ...] = ("transcript", "hook", "pattern")  # who can say how it ended; the first counts most
+# Who can say how it ended; the first counts most.
+END_SOURCES: tuple[SignalSource, ...] = ("transcript", "hook", "pattern")
 STATES: dict[str, Says] = {"working": "busy", "blocked": "asking", "done": "done", "idle": "ready"}
 
 
 class Signal(Struct, frozen=True):
-    source: Source
+    source: SignalSource
     says: Says
     at: float
 
@@ -42,11 +43,11 @@ class Evidence:
 
     def __init__(self) -> None:
         self.sent_at: float | None = None
-        self._last: dict[Source, Signal] = {}
-        self._were_busy: set[Source] = set()
+        self._last: dict[SignalSource, Signal] = {}
+        self._were_busy: set[SignalSource] = set()
         self._acknowledged: Signal | None = None
 
-    def add(self, source: Source, says: Says, at: float) -> Signal | None:
+    def add(self, source: SignalSource, says: Says, at: float) -> Signal | None:
         """Takes a signal; None where that source said the same before."""
         before = self._last.get(source)
         if before is not None and before.says == says:
@@ -82,14 +83,14 @@ class Evidence:
     @property
     def looks_taken(self) -> bool:
         """The screen says so: it was busy since."""
-        return "screen" in self._were_busy or self._says("screen") == "asking"
+        return "screen" in self._were_busy or self._latest("screen") == "asking"
 
     @property
     def calm(self) -> tuple[Signal, ...]:
         """Who says that it waits for a prompt, if nobody says otherwise."""
-        sources: tuple[Source, ...] = ("OSC 7501", "title", "screen")
+        sources: tuple[SignalSource, ...] = ("OSC 7501", "title", "screen")
         known = [self._last[source] for source in sources if source in self._last]
-        if self._says("hook") == "ready":
+        if self._latest("hook") == "ready":
             known.append(self._last["hook"])
         return tuple(known) if known and all(said.says in ("ready", "done") for said in known) else ()
 
@@ -97,7 +98,11 @@ class Evidence:
         """How the turn has ended by now; None while it has not, or that is not sure yet."""
         if gone := self._last.get("process"):
             return Ending("ended", (gone,))
-        if self.sent_at is None or "asking" in (self._says("OSC 7501"), self._says("screen"), self._says("title")):
+        if self.sent_at is None or "asking" in (
+            self._latest("OSC 7501"),
+            self._latest("screen"),
+            self._latest("title"),
+        ):
             return None
         return self._stopped(now) or self._reported(now) or self._by_state(now) or self._by_looks(now)
 
@@ -119,7 +124,7 @@ class Evidence:
             return None
         said, by = spoke[0], tuple(spoke[:2])
         how: Literal["done", "failed"] = "done" if said.says == "done" else "failed"
-        if self._says("OSC 7501") == "busy":
+        if self._latest("OSC 7501") == "busy":
             looks = self._last.get("screen")
             patience = SETTLE if len(by) > 1 else STALE
             if looks is None or looks.says != "ready" or now - max(said.at, looks.at) < patience:
@@ -145,9 +150,9 @@ class Evidence:
         return bool(self.calm)
 
     def _is_busy(self) -> bool:
-        return "busy" in (self._says("OSC 7501"), self._says("title"), self._says("screen"))
+        return "busy" in (self._latest("OSC 7501"), self._latest("title"), self._latest("screen"))
 
-    def _says(self, source: Source) -> Says | None:
+    def _latest(self, source: SignalSource) -> Says | None:
         said = self._last.get(source)
         return said.says if said is not None else None
 

@@ -28,7 +28,7 @@ class HookSignals:
         self.answer = ""
         self.failure = ""  # what it said of an error
 
-    def says(self, fired: Fired) -> Says | None:
+    def state_of(self, fired: Fired) -> Says | None:
         """None: nothing, or it is not of this turn."""
         payload = fired.payload
         if fired.starts:
@@ -57,7 +57,7 @@ class HookSignals:
             if fired.submits and self._is_begun_by(text(fired.payload.get("prompt"))):
                 self._submitted, self._id, last = True, self._id_in(fired.payload), "submitted"
             else:
-                last = self.says(fired) or last
+                last = self.state_of(fired) or last
         return last
 
     def _is_begun_by(self, prompt: str) -> bool:

@@ -9,7 +9,7 @@ from ostler.agents import Agent, decode
 from ostler.agents.adapter import located
 from ostler.agents.values import Record
 from ostler.process import LineFramer
-from ostler.process.lines import Line
+from ostler.process.lines import OutputLine
 
 _PIECE = 4 << 20  # bytes that are read at once
 _HEAD = 1 << 20
@@ -89,7 +89,7 @@ class Transcript:
         return sorted(found, key=lambda path: found[path], reverse=True)
 
 
-def _record(line: Line) -> Record | None:
+def _record(line: OutputLine) -> Record | None:
     record = None if line.cut else decode(line.data)
     return record if isinstance(record, dict) else None
 

@@ -20,8 +20,8 @@ from ostler.work.transports.limits import LimitClock, is_progress
 from ostler.work.transports.stop import Stop
 from ostler.work.transports.tasks import cancel_all, until_first
 from ostler.work.transports.transport import Attempt, Carried, TurnContext, stopped_verdict
-from ostler.work.tuis.delivery import Delivery, Stage
-from ostler.work.tuis.evidence import Ending, Evidence, Says, Source, status_says
+from ostler.work.tuis.delivery import Delivery, DeliveryStage
+from ostler.work.tuis.evidence import Ending, Evidence, Says, SignalSource, status_says
 from ostler.work.tuis.hook_signals import HookSignals
 from ostler.work.tuis.judgement import KnownOfTurn, judge
 from ostler.work.tuis.screen_asks import ScreenAsks
@@ -157,7 +157,7 @@ class TuiTurn:
             stages=[],
         )
 
-    async def _reached(self, stage: Stage, by: str) -> None:
+    async def _reached(self, stage: DeliveryStage, by: str) -> None:
         text = f"{stage} by {by}" if by else stage
         _log.debug("turn %s: its prompt is %s", self.id, text)
         self._receipt.append(text)
@@ -189,7 +189,7 @@ class TuiTurn:
         if self.context.hooks is None or self._hooked is None:
             return
         async for fired in self.context.hooks.events():
-            says = self._hooked.says(fired)
+            says = self._hooked.state_of(fired)
             if says is not None and self.evidence.sent_at is not None:
                 self.watch.add_signal("hook", says)
                 self.reader.acted = self.reader.acted or fired.uses_tool
@@ -246,7 +246,7 @@ class TuiTurn:
                 says = "interrupted"
         await self._add_signal("screen", says, now)
 
-    async def _add_signal(self, source: Source, says: Says, at: float) -> None:
+    async def _add_signal(self, source: SignalSource, says: Says, at: float) -> None:
         """Each that is new stands in the journal."""
         if (signal := self.evidence.add(source, says, at)) is not None:
             _log.debug("turn %s: %s", self.id, signal)

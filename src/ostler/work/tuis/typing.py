@@ -12,7 +12,7 @@ from ostler.terminal.keys import Key, Mod, paste
 from ostler.terminal.lease import Author
 from ostler.terminal.live import LiveTerminal
 from ostler.terminal.screen.protocol import Modes
-from ostler.terminal.viewer_protocol import Paste, PressKey, Send, Type
+from ostler.terminal.viewer_protocol import Paste, PressKey, SendBytes, Type
 
 _PIECE = 16 * 1024  # bytes of a paste that are handed on at once
 _AGAIN = 0.02  # seconds until a program that is behind is given more
@@ -57,7 +57,7 @@ class Typist:
         data, deadline = encoded(Paste(text=text), modes), clock.monotonic() + limit
         while data:
             try:
-                self._live.input(self._author, Send(data=data[:_PIECE]))
+                self._live.input(self._author, SendBytes(data=data[:_PIECE]))
                 data = data[_PIECE:]
             except OstlerError as error:
                 if error.kind != "too_many":
@@ -66,7 +66,7 @@ class Typist:
                     raise OstlerError("undelivered", "the program does not read what is pasted") from error
                 await asyncio.sleep(_AGAIN)
 
-    def send(self, data: Send) -> None:
+    def send(self, data: SendBytes) -> None:
         """Bytes as they are. Within `at_keyboard`."""
         self._live.input(self._author, data)
 

@@ -13,7 +13,7 @@ from ostler.errors import OstlerError
 from ostler.terminal.live import LiveTerminal
 from ostler.terminal.screen.protocol import Modes, ScreenFacts, Snapshot, Update
 from ostler.work.transports.tasks import cancel_all
-from ostler.work.tuis.evidence import Says, Source, state_says, status_says
+from ostler.work.tuis.evidence import Says, SignalSource, state_says, status_says
 
 TICK = 0.1  # seconds after which what has not changed is looked at again
 _BUFFER = 4096  # updates; whoever watches here is never that far behind
@@ -29,7 +29,7 @@ class Watch:
         self.modes = Modes()
         self.changed_at = clock.monotonic()
         self.blocked = 0  # how often it said so, after something else
-        self.unread: deque[tuple[Source, Says, float]] = deque(maxlen=_KEPT)
+        self.unread: deque[tuple[SignalSource, Says, float]] = deque(maxlen=_KEPT)
         self.past_prompts: set[str] = set()  # by which hooks of turns before are known
         self._face = face
         self._subscription = live.subscribe(buffer=_BUFFER)
@@ -52,7 +52,7 @@ class Watch:
             await self.change(TICK)
         return True
 
-    def add_signal(self, source: Source, says: Says) -> None:
+    def add_signal(self, source: SignalSource, says: Says) -> None:
         """One that is not seen on the screen."""
         self.unread.append((source, says, clock.monotonic()))
         self._news.set()

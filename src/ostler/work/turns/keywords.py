@@ -13,7 +13,7 @@ from ostler.access import Access
 from ostler.errors import OstlerError, quoted
 from ostler.model import Attachment, HookMode, Limits, SystemMode, TransportName, TurnOptions, WaitFor
 from ostler.work.turns.artifacts import Recording
-from ostler.work.turns.mcp_servers import Wanted, from_fields
+from ostler.work.turns.mcp_servers import WantedServer, from_fields
 
 _LISTS = (
     "tools_allowed",
@@ -40,7 +40,7 @@ class TurnKeywords(TypedDict, total=False):
     env: Mapping[str, str] | None
     limits: Limits | None
     fallback: Sequence[str] | None
-    mcp: Sequence[Wanted] | None
+    mcp: Sequence[WantedServer] | None
     hooks: HookMode | None
     agent_flags: Sequence[str] | None
     attachments: Sequence[Attachment | str | os.PathLike[str]]

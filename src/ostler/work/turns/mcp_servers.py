@@ -16,7 +16,7 @@ from ostler.work.probe import on_path
 from ostler.work.transports.facts import TRANSPORT_FACTS
 from ostler.work.turns.environment import holds_secret, password_in, pieces
 
-Wanted = McpServer | Mapping[str, Any] | str
+WantedServer = McpServer | Mapping[str, Any] | str
 
 NAME = r"[A-Za-z0-9_-]{1,64}"
 VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -28,13 +28,13 @@ _TYPES = {"streamable-http": "http", "streamableHttp": "http"}  # as other progr
 # -- where they come from -----------------------------------------------------------------------------
 
 
-def servers_of(wanted: Iterable[Wanted], settings: Settings) -> tuple[McpServer, ...]:
+def servers_of(wanted: Iterable[WantedServer], settings: Settings) -> tuple[McpServer, ...]:
     """Servers by the names that the settings give them, by their fields, or as they are."""
     known = [from_fields(each) for each in wanted]
     return tuple(_named(each, settings) if isinstance(each, str) else each for each in known)
 
 
-def from_fields(wanted: Wanted) -> McpServer | str:
+def from_fields(wanted: WantedServer) -> McpServer | str:
     """A server by its fields; what is one already, or the name of one, stays as it is. Raises bad_request."""
     if isinstance(wanted, McpServer | str):
         return wanted

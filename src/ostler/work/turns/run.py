@@ -132,7 +132,7 @@ class TurnRun:
         Then `write_end` is to be called again, until it succeeds.
         """
         try:
-            carried = await self._carried()
+            carried = await self._run_attempts()
         except LeftInPane as left:
             if self.artifacts is not None:
                 self.artifacts.close()
@@ -182,7 +182,7 @@ class TurnRun:
         end = self._end
         await self.journal.close(end.last, lambda events: self._commit(events, end.envelope))
 
-    async def _carried(self) -> Carried:
+    async def _run_attempts(self) -> Carried:
         """How the attempts went, whatever happened."""
         try:
             return await self._body()
