@@ -45,7 +45,7 @@ def test_modes_say_whether_it_asks(agent: Any, asks: str) -> None:
     assert modes(structs.replace(CHOICES, agent=agent)) == {
         "currentModeId": "write",
         "availableModes": [
-            {"id": "read", "name": "Read", "description": "May look, and change nothing"},
+            {"id": "read", "name": "Read", "description": "May read, but change nothing"},
             {"id": "write", "name": "Write", "description": f"May change files in the folder{asks}"},
         ],
     }
@@ -61,7 +61,7 @@ def test_options_are_told_whole() -> None:
         "type": "select",
         "currentValue": "write",
         "options": [
-            {"value": "read", "name": "Read", "description": "May look, and change nothing"},
+            {"value": "read", "name": "Read", "description": "May read, but change nothing"},
             {
                 "value": "write",
                 "name": "Write",

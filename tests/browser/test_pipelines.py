@@ -49,7 +49,7 @@ def test_a_run_is_started_drawn_and_its_gate_approved_with_words(visit: Visit) -
     (reader.server.folder / "stable.toml").write_text(FLOW)
     page.get_by_role("link", name="Pipelines").click()
     page.get_by_role("button", name="Run a pipeline").first.click()
-    page.get_by_label("Pipeline", exact=True).select_option(label="A file of the folder")
+    page.get_by_label("Pipeline", exact=True).select_option(label="A file in the folder")
     page.get_by_label("Folder", exact=True).fill(str(reader.server.folder))
     page.get_by_label("File", exact=True).fill("stable.toml")
     page.get_by_role("button", name="Check").click()

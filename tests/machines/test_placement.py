@@ -178,7 +178,7 @@ def run_of(at: str | None = None, **wants: object) -> IndexedRun:
         (run_of(agents=("script", "claude"), labels=("big",)), {"crow": "it has no label big", "hawk": ""}),
         (run_of(agents=("claude", "script")), {"crow": "claude is not installed", "hawk": ""}),
         (run_of(repo="host/farm/oats"), {"crow": "", "hawk": "it has no folder of host/farm/oats", "owl": ""}),
-        (run_of(machine="hawk"), {"crow": "it is to run on hawk", "hawk": ""}),
+        (run_of(machine="hawk"), {"crow": "the run is meant for hawk", "hawk": ""}),
         (run_of(machine="any"), {"crow": "", "hawk": ""}),
         (run_of(at="id-x", machine="x"), {"crow": "", "hawk": ""}),  # the name only says where it begins
         (run_of(version="2"), {"crow": "it runs workflow version 1, the run needs version 2"}),

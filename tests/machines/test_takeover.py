@@ -239,7 +239,7 @@ async def test_a_machine_is_killed_and_another_one_goes_on(pair: Pair, database:
     assert row["folder"] == str(pair.owl.folder)
     assert nodes["said"]["result"] == said  # that of the machine that was lost
     assert nodes["last"]["result"]["text"].split() == ["hello", "slept"]
-    lost = "machine hawk was lost while this node was at work: it may have done its work twice"
+    lost = "machine hawk was lost while this node was running: it may have done its work twice"
     assert {name: node["result"].get("notices", []) for name, node in nodes.items()} == {
         "first": [],
         "said": [],

@@ -74,5 +74,5 @@ def test_cost() -> None:
     assert cost_within(2.0, [5.0, 1.0]) == 1.0
     assert cost_within(0.5, [5.0]) == 0.5
     assert cost_within(None, [3.0]) == 3.0
-    with pytest.raises(OstlerError, match="nothing is left"):
+    with pytest.raises(OstlerError, match="used up its cost limit"):
         cost_within(None, [2.0, 0.0])

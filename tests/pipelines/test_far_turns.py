@@ -291,7 +291,7 @@ async def test_a_machine_that_comes_back_goes_on(farm: Farm) -> None:
     (there / "go").touch()
     run, nodes = await farm.told(process)
     assert run["state"] == "done", run["error"]
-    assert nodes["far"]["notices"] == ["it was interrupted, and went on in the same conversation"]
+    assert nodes["far"]["notices"] == ["it was interrupted, and continued in the same conversation"]
     outcomes = [turn["outcome"] for turn in await farm.turns(farm.owl, session["id"])]
     assert outcomes == ["crashed", "done"]
 

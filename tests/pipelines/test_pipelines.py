@@ -507,7 +507,7 @@ def test_a_run_that_is_killed_goes_on_and_repeats_nothing_that_was_finished(
         before, was = _ended(runs), runs.find("last").state
     if address and was != "done":
         refused = shell("pipeline", "resume", "last", env={"OSTLER_JOIN": ""})
-        assert refused.returncode == 2 and "is in the Postgres of the machines" in refused.stderr
+        assert refused.returncode == 2 and "are in the Postgres of the machines" in refused.stderr
     resumed = shell("pipeline", "resume", "last", "--json")
     assert resumed.returncode == (2 if was == "done" else 0), resumed.stderr
     told = json.loads(shell("pipeline", "show", "--json").stdout)

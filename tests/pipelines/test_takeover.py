@@ -44,4 +44,4 @@ def test_what_was_under_way_begins_anew_and_what_was_finished_stays() -> None:
     assert taken_over(row, under_way, "hawk") == structs.replace(under_way, sessions={}, lost="hawk")
     elsewhere = structs.replace(under_way, node="far")  # on a machine that may live
     assert taken_over(row, elsewhere, "") == structs.replace(elsewhere, lost="unknown")
-    assert was_lost("hawk") == "machine hawk was lost while this node was at work"
+    assert was_lost("hawk") == "machine hawk was lost while this node was running"

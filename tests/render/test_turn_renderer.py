@@ -174,7 +174,7 @@ def test_commands_show_the_end_of_their_output() -> None:
     output = "".join(f"\trow {n}\n" for n in range(9))
     assert shown(ToolStarted(id="1", name="Bash", title="x"), ToolEnded(id="1", output=output, exit_code=0)) == [
         "  ✓ Bash x",
-        "    … 4 lines before",
+        "    … 4 earlier lines",
         *(f"        row {n}" for n in range(4, 9)),
     ]
     assert shown(ToolStarted(id="1", name="Read", title="x"), ToolEnded(id="1", output=output)) == ["  ✓ Read x"]

@@ -30,11 +30,11 @@ def test_a_run_waits_until_a_machine_fits() -> None:
 def test_why_nobody_goes_on_with_the_run_of_a_machine_that_is_away() -> None:
     fits = [machine("owl", labels=("gpu",))]
     lost = {"machine": "h", "machine_name": "hawk", "lost": True}
-    alone = "it goes on when machine hawk is back: its pipeline does not say takeover = true"
+    alone = "it resumes when machine hawk is back: its pipeline does not set takeover = true"
     assert why_nobody(indexed(**lost), fits, []) == alone
     assert why_nobody(indexed(**lost, takeover=True), fits, []) == ""
     begun = msgspec.json.encode(NodeRow(run="r1", node="a", started_at=1.0, result=NodeResult(state="done")))
-    branch = "it goes on when machine hawk is back: what a did is in a git worktree or branch of that machine"
+    branch = "it resumes when machine hawk is back: what a did is in a git worktree or branch of that machine"
     assert why_nobody(indexed(**lost, takeover=True), fits, [begun]) == branch
     assert why_nobody(indexed(**lost, takeover=True), [], []) == "no machine fits (there is none)"
 

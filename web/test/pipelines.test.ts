@@ -45,7 +45,7 @@ test("a run and its nodes have a shape and a word", () => {
   assert.equal(ofRun(run([busy])).mark, "busy");
   assert.equal(ofRun(run([gate], { state: "interrupted" })).mark, "lost");
   assert.equal(ofRun(run([busy], { state: "waiting" })).word, "waits for a machine");
-  assert.equal(ofRun(run([busy], { state: "moved" })).word, "went on elsewhere");
+  assert.equal(ofRun(run([busy], { state: "moved" })).word, "moved to another machine");
   assert.equal(ofNode(busy, run([busy], { state: "interrupted" })).word, "interrupted");
   assert.equal(ofNode(node("x"), run([])).mark, "queued");
   const all = run([node("a", { state: "done", ended_at: 105 }), busy, node("c", { needs: ["a", "b"] })]);

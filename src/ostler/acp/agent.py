@@ -64,7 +64,7 @@ class AcpAgent:
         if method not in self._methods:
             raise AcpError(UNKNOWN_METHOD, f"there is no method {method[:100]}")
         if self._client is None and method != "initialize":
-            raise AcpError(INVALID_REQUEST, "initialize comes first")
+            raise AcpError(INVALID_REQUEST, "send initialize first")
         return await self._methods[method](params)
 
     async def answered(self, method: str, params: Params, result: Result) -> None:

@@ -15,7 +15,7 @@ from ostler.work.turns.options import merged
 DEFAULT_MODEL = "default"
 _NAMES: dict[Access, str] = {"read": "Read", "write": "Write", "full": "Full"}
 _MAY: dict[Access, str] = {
-    "read": "May look, and change nothing",
+    "read": "May read, but change nothing",
     "write": "May change files in the folder",
     "full": "May do everything that you may",
 }

@@ -170,7 +170,7 @@ class AcpConnection:
         number = frame.get("id")
         answer = self._asked.get(number) if isinstance(number, int) and not isinstance(number, bool) else None
         if answer is None or answer.done():
-            self._log(f"an answer to nothing that was asked: {str(frame)[:200]}")
+            self._log(f"an answer to an unknown request: {str(frame)[:200]}")
         elif "result" in frame:
             answer.set_result(frame["result"])
         else:

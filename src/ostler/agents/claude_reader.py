@@ -58,7 +58,7 @@ class ClaudeReader(MessagesReader):
         if record.get("is_error") or record.get("subtype") != "success":
             self._failed(record, evidence, said)
         elif self.steps == 0 and not self.turn.command:
-            self.fail(evidence + ", num_turns 0", "unproven", f"claude did not ask the model: {said[:300]}")
+            self.fail(evidence + ", num_turns 0", "unproven", f"claude did not call the model: {said[:300]}")
         else:
             events += self._answer(said)
             self.structured = record.get("structured_output", self.structured)

@@ -219,7 +219,7 @@ class QwenReader(MessagesReader):
             kind = kind_said(None, wrong)
             self.fail(evidence, kind, wrong, self.hint(kind))
         elif self.steps == 0 and not self.turn.command:
-            self.fail(evidence + ", num_turns 0", "unproven", "qwen did not ask the model")
+            self.fail(evidence + ", num_turns 0", "unproven", "qwen did not call the model")
         else:
             said = self.text = text(record.get("result")) or self.text
             self.structured = record.get("structured_result", self.structured)

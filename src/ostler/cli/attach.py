@@ -23,7 +23,7 @@ DETACH = "ctrl-]"
 def attach(terminal: str | None, view: bool, no_take: bool, detach_keys: str) -> int:
     """Attach this terminal to one of ostler's, whichever process runs it. Several can attach at once.
 
-    For a session, that is its primary terminal. You get the keyboard, and the terminal the size of yours.
+    For a session, that is its primary terminal. You get the keyboard, and the terminal takes the size of yours.
     Ctrl-] detaches; the program keeps running. Exits with the program's code if it ends first. Without a
     name, the only program running in a terminal.
 

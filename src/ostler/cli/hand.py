@@ -20,7 +20,7 @@ from ostler.cli.sessions import complete_session
 @click.option("--json", is_flag=True, help="Print the result alone, as JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the answer alone.")
 def hand(**options: Any) -> int:
-    """Hand SESSION over to AGENT, which goes on with its work in a new session, linked with the old one.
+    """Hand SESSION over to AGENT, which continues its work in a new session, linked with the old one.
 
     Its first prompt says what was asked and done so far, the plan, and what changed in the folder. With
     PROMPT it also says what to do next; without one, to finish what was asked last.

@@ -102,7 +102,7 @@ async def _change(directory: "Directory", change: str, machine: "SeenMachine") -
     if change != "forget":
         await directory.drain(machine.id, change == "drain")
     elif machine.answers:
-        raise OstlerError("busy", f"{machine.name} is {machine.state}", "Stop it first: ostler down, there")
+        raise OstlerError("busy", f"{machine.name} is {machine.state}", "Run `ostler down` there first")
     else:
         await directory.forget(machine.id)
 

@@ -58,8 +58,8 @@ def check(what: str) -> None:
 @click.argument("what", metavar="FILE")
 @click.option("-i", "--input", "given", multiple=True, metavar="NAME=VALUE", help="An input. May be repeated.")
 @click.option("-C", "--folder", metavar="FOLDER", default=".", help="Where it works (default: here).")
-@click.option("--mode", type=click.Choice(("auto", "manual")), help="Manual: each node waits for your go.")
-@click.option("--on", metavar="MACHINE|LABEL,…", help="On a machine of this name, with these labels, or `any`.")
+@click.option("--mode", type=click.Choice(("auto", "manual")), help="Manual: each node waits for your approval.")
+@click.option("--on", metavar="MACHINE|LABEL,…", help="On the machine with this name or these labels, or on `any`.")
 @click.option("--takeover", is_flag=True, help="With --on: another machine resumes it if its own is lost.")
 @click.option("--json", is_flag=True, help="Print the run alone, as JSON.")
 def run(what: str, given: tuple[str, ...], folder: str, mode: Any, on: str | None, takeover: bool, json: bool) -> int:
@@ -123,7 +123,7 @@ def _resume(key: str, json: bool) -> int:
 @click.option("--prompt", metavar="TEXT", help="Another prompt for this node.")
 @click.option("--json", is_flag=True, help="Print the run alone, as JSON.")
 def fork(key: str, node: str, prompt: str | None, json: bool) -> int:
-    """Start a new run that takes over the results of RUN, but for NODE and what needs it: these run again."""
+    """Start a new run that reuses the results of RUN, except for NODE and what needs it: these run again."""
 
     async def forked(o: "Ostler", runs: "Runs") -> "RunRow":
         from ostler.pipelines.forks import forked_run
@@ -143,7 +143,7 @@ def fork(key: str, node: str, prompt: str | None, json: bool) -> int:
 def list_runs(limit: int, json: bool) -> None:
     """List runs, the newest first. With a server that has joined others, those of other machines too.
 
-    As JSON a run is what the server tells of it; `machine` is empty for one of this machine.
+    As JSON a run has the fields that the server gives; `machine` is empty for one of this machine.
     """
     from ostler.cli.pipeline_on import run_columns, runs_elsewhere
     from ostler.cli.turns import settings_for
@@ -202,12 +202,12 @@ def show(key: str, whole: bool, json: bool) -> None:
 @pipeline.command("report", short_help="Write the report of a run.")
 @click.argument("key", metavar="RUN", default="last")
 @click.option("--markdown", "form", flag_value="markdown", default=True, help="As Markdown (the default).")
-@click.option("--html", "form", flag_value="html", help="As one HTML file that needs nothing else.")
+@click.option("--html", "form", flag_value="html", help="As one self-contained HTML file.")
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, writable=True), help="Write to this file instead of stdout."
 )
 def report_run(key: str, form: str, output: str | None) -> None:
-    """Write what came of RUN (default: the last one): a table of its nodes, and what each of them said and changed.
+    """Write the report of RUN (default: the last one): a table of its nodes, and what each of them said and changed.
 
     \b
       ostler pipeline report
@@ -356,7 +356,7 @@ async def _directory(row: "RunRow", join: str) -> "AsyncIterator[Directory]":
 
     if not join:
         hint = f"Use the page, or POST /api/runs/{row.id}/resume; or set OSTLER_JOIN to the address of Postgres"
-        raise OstlerError("bad_request", f"what was done of {row.id} is in the Postgres of the machines", hint)
+        raise OstlerError("bad_request", f"the results of {row.id} are in the Postgres of the machines", hint)
     directory = Directory(join)
     try:
         yield directory

@@ -42,7 +42,7 @@ def _because(view: dict[str, Any]) -> str:
 
 def _text(file: str) -> str:
     if file.endswith(".py"):
-        raise OstlerError("unsupported", "a pipeline that is written in Python cannot go to another machine")
+        raise OstlerError("unsupported", "a pipeline written in Python cannot run on another machine")
     with open(file, encoding="utf-8") as opened:
         return opened.read()
 

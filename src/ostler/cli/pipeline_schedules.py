@@ -85,7 +85,7 @@ def _switched_off(file: str) -> str:
     from ostler.settings import record_schedule, scheduled_files, trust_file
 
     if file not in scheduled_files(trust_file(os.environ)):
-        raise OstlerError("not_found", f"{file} is not scheduled", "List what is: ostler pipeline schedules")
+        raise OstlerError("not_found", f"{file} is not scheduled", "List the schedules: ostler pipeline schedules")
     record_schedule(trust_file(os.environ), file, None)
     return f"{file} is no longer scheduled"
 

@@ -80,10 +80,12 @@ def _complete_session(ctx: click.Context, param: click.Parameter, incomplete: st
 @click.option(
     "--transport",
     type=click.Choice(get_args(TransportName)),
-    help="How: a process of its own, a dialog, visibly, its own screen in a terminal (pty) or in a pane (tmux).",
+    help="How to run it: headless, in a dialog, visibly, or in its own screen, in a terminal (pty) or a pane (tmux).",
 )
 @click.option(
-    "--on", metavar="MACHINE|LABEL,…", help="Run it on this machine, one that has these labels, or `any` that fits."
+    "--on",
+    metavar="MACHINE|LABEL,…",
+    help="Run it on the machine with this name or these labels, or on `any` that fits.",
 )
 @click.option("--no-stdin", is_flag=True, help="Ignore stdin, even if something is piped in.")
 @click.option("--wait", is_flag=True, help="If the session is busy, wait for it.")

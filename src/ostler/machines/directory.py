@@ -342,4 +342,6 @@ def _bad_address() -> OstlerError:
 
 def _trouble(error: BaseException) -> OstlerError:
     words = "it did not answer in time" if isinstance(error, TimeoutError) else str(error).strip().partition("\n")[0]
-    return OstlerError("store", f"the directory (Postgres) cannot be used: {words}", "Check the address, and Postgres")
+    return OstlerError(
+        "store", f"the directory (Postgres) cannot be used: {words}", "Check the address, and that Postgres is running"
+    )

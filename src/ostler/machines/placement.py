@@ -62,7 +62,7 @@ def unfit_for_run(seen: SeenMachine, run: IndexedRun) -> str:
     """Why a machine cannot have this run; "": it can, as far as others know. A name only says where it begins."""
     wants, facts = run.wants, seen.row.facts
     if run.machine is None and not _is_meant(seen, wants.machine):
-        return f"it is to run on {wants.machine}"
+        return f"the run is meant for {wants.machine}"
     for agent in wants.agents or ("",):
         why = _unfit(seen, Wanted(labels=wants.labels, agent=agent), wants.repo)
         if why:

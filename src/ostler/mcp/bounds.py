@@ -51,7 +51,7 @@ def check_depth(bounds: DelegationBounds, limit: int) -> None:
     if bounds.depth > limit:
         raise OstlerError(
             "denied",
-            f"agents delegate to agents {bounds.depth} levels deep here, and delegation_depth is {limit}",
+            f"turns would be delegated {bounds.depth} levels deep here, and delegation_depth is {limit}",
             "Do the work yourself, or raise delegation_depth in the settings",
         )
 
@@ -61,7 +61,7 @@ def access_within(bounds: DelegationBounds, wanted: Access | None, usual: Access
     if wanted is None:
         return narrowest((usual, bounds.access))
     if not suffices(bounds.access, wanted):
-        what = f"a turn that is begun from here may have access {bounds.access} at most, not {wanted}"
+        what = f"a delegated turn may have at most access {bounds.access} here, not {wanted}"
         raise OstlerError("denied", what, f'Ask for access "{bounds.access}"')
     return wanted
 
@@ -75,11 +75,11 @@ def check_folder_within(bounds: DelegationBounds, folder: str) -> None:
     """Raises denied."""
     if not reaches(bounds, folder):
         what = f"{folder} is outside of {' and '.join(bounds.folders)}"
-        raise OstlerError("denied", what, "A delegated turn works in the folder of the turn that asks, or below it")
+        raise OstlerError("denied", what, "A delegated turn works in the folder of the calling turn, or below it")
 
 
 def cost_within(wanted: float | None, left: Sequence[float]) -> float | None:
     """The cost limit of a delegated turn; `left` is what each turn above it may still spend. Raises over_budget."""
     if left and min(left) <= 0:
-        raise OstlerError("over_budget", "the turn that asks has a cost limit, and nothing is left of it")
+        raise OstlerError("over_budget", "the calling turn has used up its cost limit")
     return min((*left, *(() if wanted is None else (wanted,))), default=None)

@@ -59,11 +59,9 @@ class StartTurn(ToolArguments, frozen=True, kw_only=True):
     with `seconds` how long to wait for its envelope here.
     """
 
-    prompt: Annotated[str, Meta(min_length=1, description="what the other agent is to do; it knows nothing else")]
+    prompt: Annotated[str, Meta(min_length=1, description="what the other agent has to do; it knows nothing else")]
     agent: Annotated[str, Meta(description="an agent, a profile or a model; see list_agents")] | None = None
-    session: Annotated[str, Meta(description="id or name of a session to go on with, instead of an agent")] | None = (
-        None
-    )
+    session: Annotated[str, Meta(description="id or name of a session to continue, instead of an agent")] | None = None
     name: Annotated[str, Meta(description="a name for the new session", max_length=100)] | None = None
     folder: Annotated[str, Meta(description="where it works; usually where you work")] | None = None
     access: (
@@ -77,7 +75,7 @@ class StartTurn(ToolArguments, frozen=True, kw_only=True):
 
 
 class WaitTurn(ToolArguments, frozen=True, kw_only=True):
-    """Waits for a turn and returns its envelope: status, text, changed files, cost. If it is still at work after
+    """Waits for a turn and returns its envelope: status, text, changed files, cost. If it is still running after
     `seconds`, its state is returned instead: call again.
     """
 
@@ -227,7 +225,9 @@ class Tools:
     async def _cancel_turn(self, given: CancelTurnTool) -> Any:
         row = self._turn_in_reach(given.turn)
         if row.id not in self._begun:
-            raise OstlerError("denied", f"the turn {row.id} was not started from here", "Leave it to whoever did")
+            raise OstlerError(
+                "denied", f"the turn {row.id} was not started from here", "Leave it to the one that started it"
+            )
         return _turn(await self._ostler.cancel_turn(row.id))
 
     def _turn_in_reach(self, id: str) -> TurnRow:

@@ -122,7 +122,7 @@ class FarTurns:
         try:
             await asyncio.wait({waiting, stop}, return_when=asyncio.FIRST_COMPLETED)
             if not waiting.done() and self._left:
-                raise OstlerError("cancelled", "another machine goes on with the run")
+                raise OstlerError("cancelled", "another machine has taken over the run")
             if not waiting.done():
                 await _asked(self._server, "POST", f"/api/turns/{turn}/cancel")
             return await waiting

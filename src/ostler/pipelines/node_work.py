@@ -123,7 +123,7 @@ class NodeWork:
         cost = envelope.cost_usd
         while (successor := await turns.successor(envelope)) is not None:
             quota_of, envelope = envelope.agent, await turns.ended(successor)
-            notices = (*notices, f"the quota of {quota_of} ended, and {envelope.agent} went on")
+            notices = (*notices, f"the quota of {quota_of} ran out, and {envelope.agent} took over")
             cost = total_cost((cost, envelope.cost_usd))
         return structs.replace(envelope, cost_usd=cost), notices
 
@@ -149,13 +149,13 @@ class NodeWork:
     ) -> tuple[str, str, str]:
         """Where the work goes on: in the agent's own conversation if there is one, else from the beginning."""
         if await turns.resumes(session):
-            return session, "it was interrupted, and went on in the same conversation", f"{_GO_ON}{prompt}"
+            return session, "it was interrupted, and continued in the same conversation", f"{_GO_ON}{prompt}"
         new = await self._new_session(turns, piece, folder)
-        return new, "it was interrupted, and ran again from the beginning", prompt
+        return new, "it was interrupted, and was run again from the beginning", prompt
 
     async def _command(self, piece: NodePiece, argv: tuple[str, ...], folder: str) -> NodeResult:
         row = self._runs.node(self._run.id, piece.node.name)
-        notices = ("it was interrupted, and ran again from the beginning",) if piece.key in row.sessions else ()
+        notices = ("it was interrupted, and was run again from the beginning",) if piece.key in row.sessions else ()
         await self._runs.add_session(self._run.id, piece.node.name, piece.key, "")
         options = piece.node.options
         limits = options.limits or Limits(first_record=None, idle=None)

@@ -93,7 +93,7 @@ def _pipeline(file: _File, data: Mapping[str, Any], path: str) -> Pipeline:
     for key in data:
         if key not in _TOP:
             raise file.unknown((key,), _TOP)
-    name = file.convert(data.get("name", _stem(path)), str, ("name",), "a text")
+    name = file.convert(data.get("name", _stem(path)), str, ("name",), "a string")
     if not re.fullmatch(r"[A-Za-z0-9][\w .-]{0,80}", name):
         raise file.wrong(
             ("name",), f"{quoted(name[:50])} cannot be the name of a pipeline", "Write letters, digits and -"
@@ -114,7 +114,7 @@ def _pipeline(file: _File, data: Mapping[str, Any], path: str) -> Pipeline:
     nodes = _nodes(file, data.get("nodes"), inputs)
     return Pipeline(
         name=name,
-        description=file.convert(data.get("description", ""), str, ("description",), "a text"),
+        description=file.convert(data.get("description", ""), str, ("description",), "a string"),
         mode=mode,
         inputs=inputs,
         nodes=nodes,
@@ -145,11 +145,11 @@ def _inputs(file: _File, table: Any) -> dict[str, Input]:
         if isinstance(value, str):
             value = {"default": value}
         if not isinstance(value, dict):
-            raise file.wrong(at, "expected its default as a text, or a table", 'Write task = "…" or task = {}')
+            raise file.wrong(at, "expected its default as a string, or a table", 'Write task = "…" or task = {}')
         for key in value:
             if key not in Input.__struct_fields__:
                 raise file.unknown((*at, key), Input.__struct_fields__)
-        found[name] = file.convert(value, Input, at, "texts for default and description")
+        found[name] = file.convert(value, Input, at, "strings for default and description")
     return found
 
 
@@ -179,9 +179,9 @@ def _node(file: _File, name: str, table: Mapping[str, Any]) -> Node:
     node = Node(
         name=name,
         agent=file.convert(table.get("agent", ""), str, (*at, "agent"), "the name of an agent or profile"),
-        prompt=file.convert(table.get("prompt", ""), str, (*at, "prompt"), "a text"),
+        prompt=file.convert(table.get("prompt", ""), str, (*at, "prompt"), "a string"),
         command=_command(file, table.get("command", ()), (*at, "command")),
-        gate=file.convert(table.get("gate", ""), str, (*at, "gate"), "the question for a person, as a text"),
+        gate=file.convert(table.get("gate", ""), str, (*at, "gate"), "the question for a person, as a string"),
         mode=_mode(file, table.get("mode"), at),
         needs=_needs(file, table.get("needs", ()), at),
         when=file.convert(table.get("when", ""), str, (*at, "when"), "an expression in quotes"),
@@ -276,7 +276,7 @@ def _worktree(file: _File, value: Any, at: KeyPath) -> Worktree | None:
         raise file.wrong(
             (*at, "then"), f"{quoted(value['then'])} is not one of merge, keep, drop", 'Write then = "merge"'
         )
-    found: Worktree = file.convert(value, Worktree, at, 'texts for base and then, such as base = "main"')
+    found: Worktree = file.convert(value, Worktree, at, 'strings for base and then, such as base = "main"')
     if found.base.startswith("-"):
         raise file.wrong((*at, "base"), f"{quoted(found.base)} cannot be a branch or commit", 'Write base = "main"')
     return found
@@ -297,8 +297,12 @@ def _turn_options(file: _File, table: Mapping[str, Any], at: KeyPath) -> TurnOpt
 def _check_kind(file: _File, node: Node, table: Mapping[str, Any], at: KeyPath) -> None:
     kinds = [key for key in ("agent", "command", "gate") if table.get(key)]
     if len(kinds) != 1:
-        said = "it has " + " and ".join(kinds) if kinds else "it has none of agent, command and gate"
-        raise file.wrong(at, f"{said}: a node is one of them", 'Write agent = "claude", command = […] or gate = "…"')
+        said = f"it has {' and '.join(kinds)}; " if kinds else ""
+        raise file.wrong(
+            at,
+            f"{said}a node needs exactly one of agent, command, gate",
+            'Write agent = "claude", command = […] or gate = "…"',
+        )
     if node.agent and not node.prompt.strip():
         raise file.wrong(at, "an agent needs a prompt", 'Write prompt = "…"')
     if not node.agent and node.prompt:
@@ -308,7 +312,7 @@ def _check_kind(file: _File, node: Node, table: Mapping[str, Any], at: KeyPath) 
     ):
         raise file.wrong((*at, given), "this is an option of an agent's turn", "Remove it, or name an agent")
     if node.gate and (given := next((key for key in ("loop", "each", "worktree", "retry") if table.get(key)), "")):
-        raise file.wrong((*at, given), "a gate only asks", "Remove it")
+        raise file.wrong((*at, given), "a gate can only ask", "Remove it")
     if node.each and node.loop:
         raise file.wrong((*at, "loop"), "a node has either each or a loop", "Make two nodes of it")
     _check_folder(file, node, (*at, "folder"))

@@ -31,4 +31,4 @@ def taken_over(run: RunRow, row: NodeRow, machine: str) -> NodeRow:
 
 
 def was_lost(machine: str) -> str:
-    return f"machine {machine} was lost while this node was at work"
+    return f"machine {machine} was lost while this node was running"

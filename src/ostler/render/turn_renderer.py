@@ -237,7 +237,7 @@ class TurnRenderer:
         told = self.verbose or not event.ok or event.exit_code is not None or started.category == "shell"
         rows = [shorten(safe(row.expandtabs(4)), self._room(200, 6)) for row in _rows(event.output)] if told else []
         most = 40 if self.verbose else 5
-        return rows if len(rows) <= most + 1 else [f"… {len(rows) - most:,} lines before", *rows[-most:]]
+        return rows if len(rows) <= most + 1 else [f"… {len(rows) - most:,} earlier lines", *rows[-most:]]
 
     def _room(self, most: int, taken: int) -> int:
         """How many cells of a row there are beside those taken."""

@@ -153,7 +153,7 @@ class FrontDoor:
             if work.done():
                 work.result()
             elif lost.done():
-                raise unreachable(route.machine, "it does not answer any more")
+                raise unreachable(route.machine, "it no longer answers")
         finally:
             for task in (work, lost, left):
                 task.cancel()
@@ -245,7 +245,7 @@ class FrontDoor:
             if work.done():
                 work.result()
             else:
-                raise unreachable(machine, "it does not answer any more")
+                raise unreachable(machine, "it no longer answers")
         finally:
             for task in (work, lost):
                 task.cancel()
@@ -311,7 +311,7 @@ async def _chunks(machine: SeenMachine, answer: MachineAnswer) -> AsyncIterator[
         async for data in answer.chunks():
             yield data
     except NETWORK_ERRORS as error:
-        raise unreachable(machine, str(error) or "it broke off its answer") from error
+        raise unreachable(machine, str(error) or "its answer was cut off") from error
 
 
 def _session_in(body: bytes) -> str:

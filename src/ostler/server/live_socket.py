@@ -142,7 +142,9 @@ class Following:
         """Its end is told too: `over` where the session is gone, `refused` where it cannot be followed."""
         try:
             if too_many:
-                raise OstlerError("too_many", f"a page may follow {MOST} journals at a time", "Leave one of them")
+                raise OstlerError(
+                    "too_many", f"a page may follow {MOST} journals at a time", "Stop following one of them"
+                )
             await self._pass_on(request.n, await self._events(request))
             await self._send_last(request.n, "over", {})
         except OstlerError as error:

@@ -36,7 +36,7 @@ class AskRowList(Struct, frozen=True, kw_only=True):
     items: list[AskRow]
 
 
-@asks("GET /api/sessions/{session}/asks", "The newest that it asked, and who answered, the oldest first")
+@asks("GET /api/sessions/{session}/asks", "Its newest questions and who answered them, the oldest first")
 async def list_asks_of_session(
     ostler: Ostler,
     session: str,
@@ -60,7 +60,7 @@ async def answer_ask(ostler: Ostler, person: Person, turn: str, data: NewAnswer)
 
 @asks(
     "POST /api/turns/{turn}/steer",
-    "Tells a running turn more, where the agent can take it",
+    "Steers a running turn, if its agent supports that",
     status=204,
     problems=(422, 502),
 )

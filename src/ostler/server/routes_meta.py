@@ -93,7 +93,7 @@ async def logout(request: Request, auth: Authenticator) -> Reply:
     return Reply(None, status=204, headers=[_cookie(request, auth, "", 0)])
 
 
-@login_routes("GET /api/me", "Who one is, and where")
+@login_routes("GET /api/me", "Who you are, and on which server")
 async def me(ostler: Ostler, person: Person, about: About) -> Me:
     return me_of(person, ostler, about)
 

@@ -95,7 +95,7 @@ async def list_pipelines() -> PipelineList:
     return PipelineList(items=[pipeline_view(parse_pipeline(f"{name}.toml", text)) for name, text in found])
 
 
-@pipelines("POST /api/pipelines/check", "Checks a pipeline, all of it, and runs nothing", status=200)
+@pipelines("POST /api/pipelines/check", "Checks a whole pipeline without running it", status=200)
 async def check_pipeline_source(ostler: Ostler, data: PipelineSource) -> PipelineView:
     """What is wrong is told with its line (400). Files are TOML; one in Python is run by `ostler pipeline run`."""
     return pipeline_view(_load(data, _folder(ostler, data)))
@@ -149,7 +149,7 @@ async def get_run(watcher: Live, run_processes: RunProcesses, person: Person, ru
     return _view(watcher, run_processes.runs.find(run))
 
 
-@pipelines("GET /api/runs/{run}/nodes/{node}", "One node of a run, with what it was asked and what it gave")
+@pipelines("GET /api/runs/{run}/nodes/{node}", "One node of a run, with its prompt and its result")
 async def get_run_node(watcher: Live, run_processes: RunProcesses, run: str, node: str) -> NodeDetail:
     runs = run_processes.runs
     row = runs.find(run)
@@ -161,7 +161,7 @@ async def get_run_node(watcher: Live, run_processes: RunProcesses, run: str, nod
 
 @pipelines(
     "GET /api/runs/{run}/report",
-    "What came of a run, as a document",
+    "The report of a run",
     media_types=(MARKDOWN, HTML),
     answer=str,
 )
@@ -291,7 +291,7 @@ def _load(data: PipelineSource, folder: str) -> Pipeline:
 def _read(folder: str, file: str) -> str:
     if file.endswith(".py"):
         hint = f"Run it at the command line: ostler pipeline run {file}"
-        raise OstlerError("unsupported", "the server does not run pipelines that are written in Python", hint)
+        raise OstlerError("unsupported", "the server does not run pipelines written in Python", hint)
     from ostler.pipelines.load import pipeline_text, read_pipeline_file
 
     with open(open_beneath(folder, file), "rb") as opened:

@@ -162,7 +162,7 @@ async def fork_session(ostler: Ostler, watcher: Live, session: str, data: ForkRe
 
 @sessions(
     "POST /api/sessions/{session}/hand",
-    "Hands it over to another agent: a new session, whose first turn goes on with its work",
+    "Hands it over to another agent: a new session, whose first turn continues its work",
     problems=(409, 422, 424, 429),
 )
 async def hand_session(ostler: Ostler, watcher: Live, session: str, data: HandRequest) -> SessionView:
@@ -177,7 +177,7 @@ async def hand_session(ostler: Ostler, watcher: Live, session: str, data: HandRe
     "Its next turns have another transport, in the same conversation",
     status=200,
     answer=SessionView,
-    also={202: "A turn runs: it moves when that has ended"},
+    also={202: "A turn is running: the session moves when it has ended"},
     problems=(409, 422),
 )
 async def move_session(ostler: Ostler, watcher: Live, session: str, data: MoveRequest) -> Reply:

@@ -186,7 +186,7 @@ async def get_turn(ostler: Ostler, turn: str) -> TurnView:
     return _view(ostler, ostler.find_turn(turn))
 
 
-@turns("POST /api/turns/{turn}/cancel", "Asks for its end; one that has ended stays as it is", status=202)
+@turns("POST /api/turns/{turn}/cancel", "Cancels it; one that has ended stays as it is", status=202)
 async def cancel_turn(ostler: Ostler, turn: str, signal: SignalName | None = None) -> TurnView:
     """With `signal` its processes get that at once, and KILL if they have not ended soon after."""
     return _view(ostler, await ostler.cancel_turn(turn, signal))

@@ -91,7 +91,7 @@ class RunQueue:
             created_at=row.created_at,
         )
         if not await self.index.add(run):
-            raise OstlerError("exists", f"there is a run {row.id} already", "Try again")
+            raise OstlerError("exists", f"run {row.id} already exists", "Try again")
         return run
 
     def wants(self, pipeline: Pipeline, folder: str) -> RunWants:
@@ -245,8 +245,8 @@ def waiting_view(run: IndexedRun, machines: Iterable[SeenMachine]) -> RunView:
 def why_nobody(run: IndexedRun, machines: Iterable[SeenMachine], nodes: Iterable[bytes]) -> str:
     """Why no machine has a run that waits, or goes on with that of one which is away; "": one will soon."""
     if run.machine is not None and not run.takeover:
-        return f"it goes on when machine {run.machine_name} is back: its pipeline does not say takeover = true"
+        return f"it resumes when machine {run.machine_name} is back: its pipeline does not set takeover = true"
     if run.machine is not None and (lost := lost_work(_run(run.body), map(_node, nodes))):
-        return f"it goes on when machine {run.machine_name} is back: {lost}"
+        return f"it resumes when machine {run.machine_name} is back: {lost}"
     reasons = {seen.name: unfit_for_run(seen, run) for seen in machines}
     return "" if "" in reasons.values() else NoMachineFits(reasons).message

@@ -99,7 +99,7 @@ def check_join(join: JoinOptions | None, host: str) -> None:
     if join.url:
         origin_of(join.url)
     elif is_any(host):
-        hint = "Say how: --advertise http://ADDRESS:PORT"
+        hint = "Give the address: --advertise http://ADDRESS:PORT"
         raise OstlerError("bad_request", f"other machines cannot reach this one at {host}", hint)
 
 

@@ -66,7 +66,7 @@ class Schedules:
     async def _started(self, name: str, schedule: Schedule, note: ScheduleNote, asked: Due) -> ScheduleNote:
         if note.run and self._still_runs(note.run):
             _log.warning("schedule %s: its run %s is still at work, so no other is started", name, note.run)
-            return structs.replace(note, problem=f"run {note.run} was still at work")
+            return structs.replace(note, problem=f"run {note.run} was still running")
         try:
             run = await self._start(schedule)
         except OstlerError as error:

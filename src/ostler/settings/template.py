@@ -33,7 +33,7 @@ _TEMPLATE = """\
 
 # Where sessions are kept: "user", "project" (.ostler/ here), or a path: (trust)
 #state = "user"
-# Sessions unused for so many days expire, and `ostler prune` removes them: (trust)
+# Sessions unused for this many days expire, and `ostler prune` removes them: (trust)
 #ttl_days = 30
 
 # "private" gives agents a config folder of their own instead of the user's; `lean` skips plugins: (trust)
@@ -43,13 +43,13 @@ _TEMPLATE = """\
 # Agents' hooks tell ostler what they do; "ask": each tool call waits for a rule or a person: (trust)
 #hooks = true
 
-# An ask that nobody answers is denied after this time; a dialog that nobody uses is closed: (trust)
+# An unanswered ask is denied after this time, and an unused dialog closed after that: (trust)
 #ask_limit = "5m"
 #dialog_idle = "5m"
 # A dialog that has not taken up a prompt after this time is ended, and the turn `undelivered`: (trust)
 #dialog_receipt = "30s"
 
-# An agent's own screen (--transport pty): closed when nobody uses it; ready, and a prompt taken up, within: (trust)
+# An agent's own screen (--transport pty): closed when unused; ready, and a prompt taken up, within: (trust)
 #tui_idle = "30m"
 #tui_start = "60s"
 #tui_receipt = "15s"
@@ -72,7 +72,7 @@ _TEMPLATE = """\
 #terminals = 10
 #recording_mb = 64
 
-# How deep turns may be nested that agents begin through `ostler mcp`; 0: none: (trust)
+# How deep turns that agents begin through `ostler mcp` may be nested; 0: none: (trust)
 #delegation_depth = 2
 
 # The port of `ostler up`; 0: the last one if it is free, else any: (trust)

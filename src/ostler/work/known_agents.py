@@ -89,7 +89,7 @@ def _agent_of_profile(settings: Settings, name: str, profile: Profile) -> tuple[
     """Raises what is wrong with it, and says which file has it."""
     called = f"the profile {quoted(name)}" + (f" in {file}" if (file := settings.profile_files.get(name)) else "")
     if not (profile.agent or profile.model):
-        raise OstlerError("bad_request", f"{called} names neither an agent nor a model", "Give it one of them")
+        raise OstlerError("bad_request", f"{called} names neither an agent nor a model", "Set its agent or model")
     try:
         return find_agent(settings, profile.agent or profile.model or "")
     except OstlerError as error:

@@ -178,7 +178,7 @@ async def test_a_turn_is_left_when_ostler_closes_and_taken_up_again(stable: Stab
         session = await o.session("script", folder=str(stable.folder), access="full")
         turn = asyncio.create_task(collect(session, "go", transport="tmux"))
         await until(lambda: said("One.")(o.store.events(session.id)))
-    with pytest.raises(OstlerError, match="the turn goes on in its pane"):
+    with pytest.raises(OstlerError, match="the turn keeps running in its pane"):
         await turn
     async with stable.ostler() as o:
         go.touch()
@@ -336,7 +336,7 @@ async def test_a_process_that_stays_takes_up_what_others_leave_and_shows_panes_t
             session = await o.session("script", folder=str(stable.folder), access="full")
             turn = asyncio.create_task(collect(session, "go", transport="tmux"))
             await until(lambda: said("One.")(o.store.events(session.id)))
-        with pytest.raises(OstlerError, match="goes on in its pane"):
+        with pytest.raises(OstlerError, match="keeps running in its pane"):
             await turn
         await until(lambda: "adopted" in codes(up.store.events(session.id)))
         go.touch()

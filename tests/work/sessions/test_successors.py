@@ -142,7 +142,7 @@ async def test_a_node_of_a_pipeline_goes_on_with_the_next_agent(stable: Stable) 
     assert run.returncode == 0, err
     (row,) = json.loads(out)["nodes"]
     assert (row["result"]["agent"], row["result"]["text"]) == ("codex", "finished")
-    assert row["result"]["notices"] == ["the quota of claude ended, and codex went on"]
+    assert row["result"]["notices"] == ["the quota of claude ran out, and codex took over"]
 
 
 async def test_a_run_that_is_killed_goes_on_with_the_agent_that_took_over(stable: Stable) -> None:
@@ -164,6 +164,6 @@ async def test_a_run_that_is_killed_goes_on_with_the_agent_that_took_over(stable
     (row,) = json.loads(out)["nodes"]
     assert (row["result"]["agent"], row["result"]["text"]) == ("codex", "finished")
     assert row["result"]["notices"] == [
-        "the quota of claude ended, and codex went on",
-        "it was interrupted, and went on in the same conversation",
+        "the quota of claude ran out, and codex took over",
+        "it was interrupted, and continued in the same conversation",
     ]

@@ -46,7 +46,7 @@ def test_keywords_count_before_options_that_are_given_whole() -> None:
 
 @pytest.mark.parametrize("name", ["tools_allowed", "fallback", "attachments", "mcp"])
 def test_one_text_is_no_list(name: str) -> None:
-    with pytest.raises(OstlerError, match="'shell' is a single text; a list of names is expected") as refused:
+    with pytest.raises(OstlerError, match="'shell' is a single string; a list of names is expected") as refused:
         options_from({name: "shell"})
     assert refused.value.kind == "bad_request"
 

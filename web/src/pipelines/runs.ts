@@ -20,7 +20,7 @@ export function ofRun(run: RunView): Standing {
     case "interrupted":
       return { mark: "lost", word: "interrupted" };
     case "moved":
-      return { mark: "idle", word: "went on elsewhere" };
+      return { mark: "idle", word: "moved to another machine" };
     default:
       return { mark: run.state, word: run.state };
   }

@@ -46,7 +46,7 @@ class AccessModes:
         if access == "full" or not any(map(unasking, (mode, *names))):
             return None
         acts = f"{self._agent} is in its mode {quoted(mode)}, in which it does not ask: access {access} would not hold"
-        hint = "Give it another mode by its command line or its own settings, or use --access full"
+        hint = "Set another mode on its command line or in its own settings, or use --access full"
         return Problem(kind="denied", message=acts, hint=hint)
 
     def _within(self) -> list[str]:

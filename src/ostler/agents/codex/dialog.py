@@ -53,7 +53,7 @@ OPTIONS = (
 )
 TRIES = 5  # to find a call in codex's history, which is written beside the asking
 OUTSIDE = "it asked to leave the sandbox"
-UNCHECKED = "it could not be seen whether it stays in the sandbox"
+UNCHECKED = "ostler could not tell whether it stays in the sandbox"
 
 
 class OpenRequest(Struct, kw_only=True):

@@ -91,7 +91,7 @@ class Screen:
             async with asyncio.timeout(self._look_limit):
                 return await asked
         except TimeoutError:
-            hint = "Try again; if it stays so, look at the limits of processes, open files and memory"
+            hint = "Try again. If it keeps failing, check the limits on processes, open files and memory"
             raise OstlerError("crashed", f"the emulator did not answer in {self._look_limit:.0f} s", hint) from None
         finally:
             del self._asks[look.ask]

@@ -70,7 +70,7 @@ class Asks:
         asked = self._open.get(answer.ask)
         if asked is None:
             by = self._closed.get(answer.ask)
-            wrong = f"was answered already, by {by}" if by else "is not open in this turn"
+            wrong = f"was already answered by {by}" if by else "is not open in this turn"
             raise OstlerError("not_found", f"the ask {quoted(answer.ask)} {wrong}", "Look at the session: ostler show")
         kind = kind_for(asked, answer.option)
         _log.info("ask %s: %s, by %s", asked.id, kind, answer.by)

@@ -245,7 +245,7 @@ def command_environment(setup: Setup, turn: Turn) -> dict[str, str]:
 def _id_of(params: CallParams) -> str:
     id = params.get("terminalId")
     if not isinstance(id, str):
-        raise OstlerError("bad_request", f"terminalId is {quoted(id)}, not a text")
+        raise OstlerError("bad_request", f"terminalId is {quoted(id)}, not a string")
     return id
 
 
@@ -255,7 +255,7 @@ def _argv(params: CallParams, path: str | None) -> list[str]:
     if not isinstance(command, str) or not command.strip():
         raise OstlerError("bad_request", "a command is needed")
     if not all(isinstance(word, str) for word in args):
-        raise OstlerError("bad_request", "args is not a list of texts")
+        raise OstlerError("bad_request", "args is not a list of strings")
     for word in (command, *args):
         _check_text(word)
     if not args and _SHELL.search(command) and shutil.which(command, path=path) is None:

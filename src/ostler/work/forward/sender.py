@@ -139,7 +139,7 @@ class Sender:
     async def _forward(self, rows: list[OutboxRow]) -> None:
         session, forward = self._session(rows), self._settings_in(rows[0].folder).forward
         if not forward.url:
-            raise _GivenUp("the settings name no backend any more")
+            raise _GivenUp("the settings no longer name a backend")
         said = await self._post(batch(forward, session, rows), forward)
         _log.debug("session %s: %d events forwarded", session.id, len(rows))
         answer, tries = said.body[:_SAID], rows[0].tries + 1
@@ -151,7 +151,7 @@ class Sender:
         parts = (part for entry in self._settings_in(row.folder).notify for part in parts_of(entry))
         entry = next((part for part in parts if target_of(part) == row.target), None)
         if entry is None:
-            raise _GivenUp("the settings do not name it any more")
+            raise _GivenUp("the settings no longer name it")
         if entry.command:
             await self._output(entry.command, row.body)
         if entry.url:

@@ -146,7 +146,7 @@ class AdoptedRun(TurnRun):
             await self._keep([Answered(id=asked.id, option="cancelled", by="restart")])
         if self._row.state == "asking":
             await self._set_asking(False)
-        await self._notice("adopted", "ostler was restarted: the turn went on in its pane, and is followed again")
+        await self._notice("adopted", "ostler was restarted: the turn kept running in its pane and is followed again")
         if self.turn.access != "read":
             await self._find_before(folder)
         return await self._by_schema(await self._attempt(self.first))
@@ -162,7 +162,7 @@ class AdoptedRun(TurnRun):
         if before is not None:
             self._compare_with(before)
         else:
-            await self._notice("diff_skipped", "no diff: nothing was kept of the folder as it was before")
+            await self._notice("diff_skipped", "no diff: there is no copy of the folder from before the turn")
 
     async def _attempt(self, attempt: Attempt) -> Carried:
         if self.stop.left:

@@ -82,7 +82,7 @@ class Pool:
             return self._state(rows)
         except OSError as error:
             kind = kind_of_os_error(error, "store")
-            raise OstlerError(kind, f"what this machine has left cannot be read: {error}") from error
+            raise OstlerError(kind, f"the free memory and files of this machine cannot be read: {error}") from error
 
     def _state(self, rows: PoolRows) -> PoolState:
         waiting = [turn for turn in rows.turns if not turn.runs]

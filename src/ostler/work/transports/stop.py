@@ -19,7 +19,7 @@ class LeftInPane(OstlerError):
 
     def __init__(self) -> None:
         hint = "See it with `ostler tmux attach`; the next ostler process picks it up"
-        super().__init__("cancelled", "ostler has closed: the turn goes on in its pane", hint)
+        super().__init__("cancelled", "ostler has closed: the turn keeps running in its pane", hint)
 
 
 _log = logging.getLogger(__name__)

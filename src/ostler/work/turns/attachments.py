@@ -32,7 +32,7 @@ def attachment(spec: str | Mapping[str, Any] | Attachment) -> Attachment:
     if isinstance(spec, str):
         return Attachment(path=spec)
     if isinstance(spec, Mapping) and (unknown := {*spec} - {*Attachment.__struct_fields__}):
-        raise OstlerError("bad_request", f"an attachment has no {quoted(sorted(map(str, unknown))[0])}", _FIELDS)
+        raise OstlerError("bad_request", f"an attachment has no field {quoted(sorted(map(str, unknown))[0])}", _FIELDS)
     try:
         return msgspec.convert(dict(spec), Attachment)
     except (msgspec.ValidationError, TypeError, ValueError) as error:

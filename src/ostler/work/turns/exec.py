@@ -44,7 +44,7 @@ async def _run(
 ) -> AsyncGenerator[AnyEvent, None]:
     folder = check_folder(options.folder)
     if isinstance(argv, str):
-        what = f"{quoted(argv[:100])} is a single text; a list of a program and its arguments is expected"
+        what = f"{quoted(argv[:100])} is a single string; a list of a program and its arguments is expected"
         raise OstlerError("bad_request", what, 'For a line of the shell: ["sh", "-c", "…"]')
     setup = context.setup_in(folder)
     row = new_session_row(

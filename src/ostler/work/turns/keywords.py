@@ -87,5 +87,5 @@ def options_from(keywords: Mapping[str, Any], base: TurnOptions | None = None) -
 def _listed(values: Sequence[Any]) -> tuple[Any, ...]:
     """Raises bad_request for one text, which is a list of its letters."""
     if isinstance(values, str):
-        raise OstlerError("bad_request", f"{quoted(values[:100])} is a single text; a list of names is expected")
+        raise OstlerError("bad_request", f"{quoted(values[:100])} is a single string; a list of names is expected")
     return tuple(values)

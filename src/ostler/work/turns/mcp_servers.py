@@ -149,7 +149,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def _broken(name: Any, what: str, hint: str = "") -> OstlerError:
-    called = repr(name[:100]) if isinstance(name, str) and name else "without a name"
+    called = quoted(name[:100]) if isinstance(name, str) and name else "without a name"
     return OstlerError("bad_request", f"the MCP server {called} is broken: {what}", hint)
 
 

@@ -39,7 +39,7 @@ def check_options(options: TurnDefaults, settings: Settings) -> None:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise OstlerError("bad_request", f"{quoted(name[:100])} cannot be the name of a variable")
         if not isinstance(value, str) or "\0" in value:
-            raise OstlerError("bad_request", f"the variable {name} is not a text without NUL characters")
+            raise OstlerError("bad_request", f"the variable {name} is not a string without NUL characters")
     check_types(structs.replace(options, env=None))
     check_system(options.system)
     lowest, highest = PRIORITIES
