@@ -133,7 +133,7 @@ def watch(session: str | None, events: bool, verbose: bool) -> int:
 async def _follow(o: "Ostler", row: "Session", options: dict[str, Any]) -> None:
     from ostler.cli.answer import how_to_answer
     from ostler.cli.views import TurnDisplay, choose_view
-    from ostler.model import Asked, Notice
+    from ostler.model import Asked, Ended, Notice
 
     turns = o.store.turns(row.id)
     live = next((t for t in turns if t.state != "ended"), turns[-1] if turns else None)
@@ -152,7 +152,7 @@ async def _follow(o: "Ostler", row: "Session", options: dict[str, Any]) -> None:
             view.show(event)
             if not options["events"] and isinstance(event, Asked) and _is_open(o, event):
                 view.show(Notice(text=how_to_answer(row.label, event)))
-            ended = o.store.turn(turn) if type(event).__name__ == "Ended" else None
+            ended = o.store.turn(turn) if isinstance(event, Ended) else None
             if ended and ended.envelope:
                 view.end(ended.envelope)
     finally:

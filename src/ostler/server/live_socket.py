@@ -26,7 +26,7 @@ from ostler.server.replies import HEARTBEAT, frame
 from ostler.server.routes_events import LAST
 from ostler.server.routes_meta import About, me_of
 from ostler.server.routing import Routes, WebSocket
-from ostler.server.sockets import BROKEN, ENDED, GARBAGE, LAST_WORD, TOO_MANY, Allowance, Gone, SocketClose
+from ostler.server.sockets import BROKEN, DISCONNECTED, ENDED, GARBAGE, LAST_WORD, TOO_MANY, Allowance, SocketClose
 from ostler.work import Ostler
 
 MOST = 16  # journals that one page may follow at a time
@@ -68,7 +68,7 @@ async def live(socket: WebSocket, ostler: Ostler, watcher: Live, person: Person,
         if closing is not None:
             async with asyncio.timeout(LAST_WORD):
                 await socket.close(closing.code, closing.reason)
-    except (*Gone, TimeoutError):
+    except (*DISCONNECTED, TimeoutError):
         pass  # nobody is left to be told anything
 
 
@@ -104,7 +104,7 @@ class Following:
             async with aclosing(self._watcher.rows(frame("ready", b"{}"), EVERY, own=bool(self._person.via))) as pieces:
                 async for piece in pieces:
                     await self._send(ROWS, piece)
-        except Gone:
+        except DISCONNECTED:
             return None
         except OstlerError as error:
             await self._send_last(ROWS, "trouble", answer_to(error))
@@ -121,7 +121,7 @@ class Following:
                 self._handle(_read(message.get("text") or message.get("bytes") or b""), group)
         except (msgspec.DecodeError, UnicodeError):
             return SocketClose(GARBAGE, "the message was not valid")
-        except Gone:
+        except DISCONNECTED:
             pass  # the page has left
         return None
 
@@ -149,7 +149,7 @@ class Following:
             await self._send_last(request.n, "over", {})
         except OstlerError as error:
             await self._send_last(request.n, "refused", answer_to(error))
-        except Gone:
+        except DISCONNECTED:
             pass  # the one who hears knows it too
 
     async def _events(self, request: Follow) -> AsyncGenerator[bytes, None]:
@@ -167,7 +167,7 @@ class Following:
                     await self._send(n, piece)
 
     async def _send_last(self, n: int, kind: str, data: Any) -> None:
-        with suppress(*Gone):  # the page has left, and needs no last word
+        with suppress(*DISCONNECTED):  # the page has left, and needs no last word
             await self._send(n, frame(kind, msgspec.json.encode(data)))
 
     async def _send(self, n: int, piece: bytes) -> None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ostler import clock
 from ostler.errors import OstlerError
-from ostler.store.files import private_folder, typed
+from ostler.store.files import file_errors, private_folder
 
 _NAME = "server.lock"
 _PATIENCE = 0.5  # seconds: somebody who only looks holds the lock for a moment
@@ -35,7 +35,7 @@ class ServerLock:
         """Raises `bad_request` (exit code 2) if another server has the folder."""
         folder = private_folder(Path(state_folder).absolute(), known="ostler.db")
         self._path = folder / _NAME
-        with typed(self._path):
+        with file_errors(self._path):
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             os.fchmod(self._fd, 0o600)
         if not _soon(lambda: _locks(self._fd, fcntl.LOCK_EX)):
@@ -45,7 +45,7 @@ class ServerLock:
 
     def write(self, serves: Serves) -> None:
         data = msgspec.json.encode(serves)
-        with typed(self._path):
+        with file_errors(self._path):
             os.pwrite(self._fd, data, 0)
             os.ftruncate(self._fd, len(data))
 

@@ -41,7 +41,7 @@ LAST_WORD = 2.0  # seconds to say goodbye to somebody who may not be reading
 
 ENDED, BINARY, GARBAGE, TOO_MANY, BROKEN = 1000, 1003, 1007, 1008, 1011
 
-Gone = (OSError,)  # what a send raises once the viewer has left
+DISCONNECTED = (OSError,)  # what a send raises once the viewer has left
 
 sockets = Routes("sockets")
 
@@ -134,7 +134,7 @@ async def _serve(socket: WebSocket, view: Callable[[], Awaitable[Viewing]]) -> N
         if closing is not None:
             async with asyncio.timeout(LAST_WORD):
                 await socket.close(closing.code, closing.reason)
-    except (*Gone, TimeoutError):
+    except (*DISCONNECTED, TimeoutError):
         pass  # nobody is left to be told anything
     finally:
         await viewing.close()
@@ -169,7 +169,7 @@ class TerminalSocket:
     async def _send_frames(self) -> SocketClose | None:
         try:
             closing = _end_of(await self._send_each())
-        except Gone:
+        except DISCONNECTED:
             return None
         if closing.code == ENDED:
             await self._until_all_shown()
@@ -208,7 +208,7 @@ class TerminalSocket:
                 closing = await self._handle(text if text is not None else message.get("bytes") or b"")
                 if closing is not None:
                     return closing
-        except Gone:
+        except DISCONNECTED:
             pass  # the viewer has left
         return None
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ostler import clock
 from ostler.errors import OstlerError, quoted
-from ostler.store.files import open_private_append, private_folder, typed
+from ostler.store.files import file_errors, open_private_append, private_folder
 
 DAY = 86400.0
 ROOM = 1 << 30  # bytes that all uploads together may take
@@ -42,7 +42,7 @@ class Uploads:
                     size += len(chunk)
                     if size > left:
                         raise OstlerError("too_many", "there is no room for more uploads", "They are kept for a day")
-                    with typed(folder / name):
+                    with file_errors(folder / name):
                         file.write(chunk)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)

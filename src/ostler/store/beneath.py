@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from ostler.errors import OstlerError, kind_of_os_error, quoted
-from ostler.store.files import typed
+from ostler.store.files import file_errors
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _OPENAT2 = 437  # the same number on every Linux architecture
@@ -32,7 +32,7 @@ def open_beneath(root: str | Path, path: str, flags: int = os.O_RDONLY, mode: in
     """
     if "\0" in path or not path:
         raise OstlerError("bad_request", f"{quoted(path)} is not a path")
-    with typed(Path(root)):
+    with file_errors(Path(root)):
         base = os.open(root, _FOLDER)
     try:
         with _refused(path):

@@ -36,7 +36,7 @@ def translate(error: Exception, path: Path) -> OstlerError:
     return OstlerError("store", f"{path} {says}", hint)
 
 
-class edge:  # for `with edge(path):`; a generator would take longer than most of what it guards
+class sqlite_errors:  # for `with sqlite_errors(path):`; a generator would take longer than most of what it guards
     """Around every call into SQLite and every decoding of what it returned."""
 
     __slots__ = ("_path",)

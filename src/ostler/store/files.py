@@ -25,7 +25,7 @@ def private_folder(path: str | Path, *, known: str | None = None) -> Path:
     closed by a wrong setting. Raises `store` for a symlink, a foreign owner, or what is no folder.
     """
     path = path if isinstance(path, Path) else Path(path)
-    with typed(path):
+    with file_errors(path):
         if _is_private(path):
             return path
         if not os.path.lexists(path):
@@ -60,7 +60,7 @@ def turn_path(store_folder: str | Path, session: str, turn: str) -> str:
     if not _is_private(top):
         private_folder(private_folder(top.parent) / session)
     path = f"{top}/{plain(turn)}"
-    with typed(path), suppress(FileExistsError):  # then it is judged
+    with file_errors(path), suppress(FileExistsError):  # then it is judged
         os.mkdir(path, 0o700)
         os.chmod(path, 0o700)  # a umask may have taken bits of our own
         return path
@@ -114,7 +114,7 @@ def write_private(path: str | Path, data: bytes | Iterable[bytes]) -> None:
     """
     folder, name = os.path.split(path)
     draft = os.path.join(folder, f".{name}.{os.urandom(6).hex()}")
-    with typed(path):
+    with file_errors(path):
         _write_new(draft, (data,) if isinstance(data, bytes) else data)
         try:
             os.replace(draft, path)
@@ -125,7 +125,7 @@ def write_private(path: str | Path, data: bytes | Iterable[bytes]) -> None:
 
 def write_new_private(path: str | Path, data: bytes | Iterable[bytes]) -> None:
     """As `write_private`; where nothing stands there yet, as in a new folder of ours, without a draft."""
-    with typed(path), suppress(FileExistsError):  # then it is replaced
+    with file_errors(path), suppress(FileExistsError):  # then it is replaced
         _write_new(path, (data,) if isinstance(data, bytes) else data)
         return
     write_private(path, data)
@@ -134,7 +134,7 @@ def write_new_private(path: str | Path, data: bytes | Iterable[bytes]) -> None:
 def open_private_append(path: str | Path) -> BinaryIO:
     """A file to add to, 0600, created if it is missing. Refuses symlinks, hard links and what is no file."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-    with typed(path):
+    with file_errors(path):
         fd = os.open(path, flags, 0o600)
         try:
             found = os.fstat(fd)
@@ -149,7 +149,7 @@ def open_private_append(path: str | Path) -> BinaryIO:
 
 def open_exclusive(path: str | Path) -> int:
     """A descriptor to write a new file (0600), which must not exist yet: raises `exists`. The caller closes it."""
-    with typed(path):
+    with file_errors(path):
         try:
             fd = os.open(path, _CREATE | os.O_APPEND, 0o600)
         except FileExistsError:
@@ -168,7 +168,7 @@ def create_exclusive(folder: str | Path, name: str, content: str | bytes) -> Pat
     """Creates a file (0600) that must not exist yet: raises `exists` for a file or symlink of that name."""
     data = content.encode() if isinstance(content, str) else content
     path = Path(folder) / plain(name)
-    with typed(path):
+    with file_errors(path):
         try:
             _write_new(path, (data,))
         except FileExistsError:
@@ -193,7 +193,7 @@ def _write_new(path: str | Path, parts: Iterable[bytes]) -> None:
 # -- errors -----------------------------------------------------------------------------------------
 
 
-class typed:  # for `with typed(path):`; each of a turn's files is within one, and a generator takes longer
+class file_errors:  # for `with file_errors(path):`; each of a turn's files is within one, and a generator takes longer
     """Turns an OSError on `path` into a `store` error that says what to do."""
 
     __slots__ = ("_path",)

@@ -31,8 +31,8 @@ from ostler.model import (
 from ostler.model.pool import PoolTurn, SharedSlots
 from ostler.store import asks, changes, outbox, pool, terminals
 from ostler.store import once as keys
-from ostler.store.faults import edge
-from ostler.store.files import private_folder, session_folder, typed
+from ostler.store.faults import sqlite_errors
+from ostler.store.files import file_errors, private_folder, session_folder
 from ostler.store.last_events import LastEvents
 from ostler.store.once import Once
 from ostler.store.pool import StartCheck
@@ -74,13 +74,13 @@ class Store:
         """
         folder = private_folder(Path(folder).absolute(), known=_NAME)
         path = folder / _NAME
-        with typed(path):
+        with file_errors(path):
             _private_file(path)
         ours = os.access in os.supports_effective_ids
         if not all(os.access(each, os.R_OK | os.W_OK, effective_ids=ours) for each in (folder, path)):
             hint = "Change its permissions, or set OSTLER_HOME to a folder that you can write"
             raise OstlerError("store", f"{path} is not writable", hint)
-        with edge(path), contextlib.closing(connect(path, timeout, writes=True)) as db:
+        with sqlite_errors(path), contextlib.closing(connect(path, timeout, writes=True)) as db:
             prepare(db, path, timeout)
             return cls(folder, path, timeout)
 
@@ -94,7 +94,7 @@ class Store:
 
     def watch(self) -> StoreWatch:
         """A reader for those who watch; closed with the store, if not before."""
-        with edge(self._path):
+        with sqlite_errors(self._path):
             watch = StoreWatch(self._path, _READ_TIMEOUT, self._watches.discard)
         self._watches.add(watch)
         return watch
@@ -178,12 +178,12 @@ class Store:
             values += [turn, turn]
         query = f"SELECT body FROM events WHERE session = ? AND seq > ? {where} ORDER BY seq LIMIT ?"
         rows = self._read(query, *values, -1 if limit is None else limit)
-        with edge(self._path):
+        with sqlite_errors(self._path):
             return [EVENT_DECODER.decode(body) for (body,) in rows]
 
     def last_event(self, session: str, kind: str, among: int | None = None) -> AnyEvent | None:
         """The newest event of that kind in the session's journal, or `among` so many of its last events."""
-        with edge(self._path):
+        with sqlite_errors(self._path):
             return self._last_events.of(session, kind, among)
 
     def last_seq(self, session: str) -> int:
@@ -194,13 +194,13 @@ class Store:
     def open_asks(self, session: str, turn: str | None = None) -> list[Asked]:
         """What nobody has answered yet, the oldest first; of one turn only if `turn` is given."""
         rows = self._read(asks.SELECT_OPEN, session, turn)
-        with edge(self._path):
+        with sqlite_errors(self._path):
             return [asks.read_asked(body) for (body,) in rows]
 
     def asks_of_session(self, session: str, since: float, limit: int) -> list[AskRow]:
         """The newest that the session asked since then, and who answered, the oldest first."""
         rows = self._read(asks.SELECT_ROWS_OF_SESSION, session, since, limit)
-        with edge(self._path):
+        with sqlite_errors(self._path):
             return [asks.read_row(*row) for row in reversed(rows)]
 
     def terminal(self, id: str) -> TerminalRow | None:
@@ -231,41 +231,41 @@ class Store:
 
     def pool_turns(self) -> tuple[PoolTurn, ...]:
         """Those that run or wait, in the order in which they came."""
-        with edge(self._path), self._lock:
+        with sqlite_errors(self._path), self._lock:
             return pool.living(self._reader)
 
     def parked(self, now: float) -> dict[str, float]:
         """Accounts whose quota is used up, and until when."""
-        with edge(self._path), self._lock:
+        with sqlite_errors(self._path), self._lock:
             return pool.parked(self._reader, now)
 
     def pool_rows(self) -> pool.PoolRows:
-        with edge(self._path), self._lock:
+        with sqlite_errors(self._path), self._lock:
             return pool.PoolRows(pool.living(self._reader), pool.parked(self._reader, -inf), pool.shared(self._reader))
 
     def shared_slots(self) -> SharedSlots | None:
         """What this machine has of limits over all machines; None: it has not joined others."""
-        with edge(self._path), self._lock:
+        with sqlite_errors(self._path), self._lock:
             return pool.shared(self._reader)
 
     async def change_shared_slots(
         self, change: Callable[[tuple[PoolTurn, ...], SharedSlots | None], SharedSlots | None]
     ) -> tuple[tuple[PoolTurn, ...], SharedSlots | None]:
         """In a transaction of its own: `change` gets the turns that run or wait, and the slots as they are."""
-        return await self._firmly(pool.change_shared, change)
+        return await self._write_durable(pool.change_shared, change)
 
     def spent_since(self, since: float) -> dict[str, float]:
         """Dollars of the turns that ended since then, by profile, or by agent where there is none."""
-        with edge(self._path), self._lock:
+        with sqlite_errors(self._path), self._lock:
             return pool.spent_since(self._reader, since)
 
     async def park(self, account: str, until: float, message: str) -> None:
         """Its quota is used up until then."""
-        await self._quickly(pool.park, account, until, message)
+        await self._write(pool.park, account, until, message)
 
     async def unpark(self, account: str) -> bool:
         """Its quota is back. False: it was not parked."""
-        return await self._quickly(pool.unpark, account)
+        return await self._write(pool.unpark, account)
 
     # -- pipelines: their rows are told apart by their ids, and read by the room that knows them
 
@@ -286,25 +286,25 @@ class Store:
 
     async def add_session(self, session: Session, *, unique: bool = False) -> None:
         """`exists` for an id that is taken; with `unique` for the name of another one too."""
-        await self._firmly(changes.add_session, session, unique)
+        await self._write_durable(changes.add_session, session, unique)
 
     async def change_session(self, id: str, /, **fields: Any) -> Session:
         """The session as it is now. `state` follows from the turns: only "closed" and "idle" can be asked for."""
-        return await self._firmly(changes.change_session, id, fields)
+        return await self._write_durable(changes.change_session, id, fields)
 
     async def rename_session(self, id: str, name: str | None) -> Session:
         """`exists` for the name of another one. None: it has no name any more."""
-        return await self._firmly(changes.rename_session, id, name)
+        return await self._write_durable(changes.rename_session, id, name)
 
     async def move_session(self, id: str, move: changes.Move) -> Session:
         """The session as it is now. While a turn runs it is `busy`, or with `later` moves at the turn's end."""
-        return await self._firmly(changes.move_session, id, move)
+        return await self._write_durable(changes.move_session, id, move)
 
     async def remove_session(self, id: str) -> None:
         """Its files, then its turns, events and terminals. `busy` while one of them lives; can be repeated."""
-        await self._firmly(terminals.close_for_removal, id)
+        await self._write_durable(terminals.close_for_removal, id)
         await asyncio.to_thread(self._remove_files, id)
-        await self._firmly(changes.delete_session, id)
+        await self._write_durable(changes.delete_session, id)
 
     async def begin_turn(self, row: TurnRow, gate: StartCheck | None = None) -> int | None:
         """Stores the turn as starting and returns the seq of its first event; `busy` unless the session is idle.
@@ -312,36 +312,36 @@ class Store:
         None: `gate` says that it has to wait, and it is queued.
         If the wait is cancelled the turn has begun nevertheless: its owner has to end it.
         """
-        return await self._settled(changes.begin_turn, row, gate)
+        return await self._write_uncancellable(changes.begin_turn, row, gate)
 
     async def queue_turn(self, row: TurnRow) -> None:
-        await self._firmly(changes.queue_turn, row)
+        await self._write_durable(changes.queue_turn, row)
 
     async def begin_turn_once(self, row: TurnRow, once: Once, gate: StartCheck | None = None) -> int | str | None:
         """As `begin_turn`; or the id of the turn that this key began before. `exists` if it asked for another."""
-        return await self._firmly(keys.begin_turn, row, once, gate)
+        return await self._write_durable(keys.begin_turn, row, once, gate)
 
     async def queue_turn_once(self, row: TurnRow, once: Once) -> str | None:
         """As `queue_turn`; or the id of the turn that this key began before."""
-        return await self._firmly(keys.queue_turn, row, once)
+        return await self._write_durable(keys.queue_turn, row, once)
 
     async def claim_turn(self, id: str, owner: str, gate: StartCheck | None = None) -> int | None:
         """Begins a queued turn if it is its session's next, nothing runs there and `gate` lets it pass.
 
         The seq of its first event, or None.
         """
-        return await self._firmly(changes.claim_turn, id, owner, clock.now(), gate)
+        return await self._write_durable(changes.claim_turn, id, owner, clock.now(), gate)
 
     async def adopt_turn(self, id: str, was: str | None, owner: str) -> bool:
         """Gives a turn of an owner that is gone to another one. False: somebody was quicker."""
-        return await self._firmly(changes.adopt_turn, id, was, owner)
+        return await self._write_durable(changes.adopt_turn, id, was, owner)
 
     async def renew_turn(self, turn: Turn) -> None:
         """A turn that was queued, as it is now that it begins. Raises bad_request once it runs."""
-        await self._firmly(changes.renew_turn, turn)
+        await self._write_durable(changes.renew_turn, turn)
 
     async def change_turn(self, id: str, state: TurnState) -> None:
-        await self._firmly(changes.change_turn, id, state)
+        await self._write_durable(changes.change_turn, id, state)
 
     def append(self, session: str, events: Sequence[AnyEvent]) -> "asyncio.Future[None]":
         """Adds stamped events to the journal. A seq that is taken is a `store` error, and none is added."""
@@ -382,18 +382,18 @@ class Store:
 
     async def add_to_outbox(self, rows: Sequence[outbox.OutboxRow]) -> int:
         """How many old ones had to go, since there were too many."""
-        return await self._quickly(outbox.add, rows)
+        return await self._write(outbox.add, rows)
 
     async def claim_outbox(self, now: float, until: float) -> list[outbox.OutboxRow]:
         """The next batch for one target and session: nobody else gets it before `until`."""
-        return await self._quickly(outbox.claim, now, until)
+        return await self._write(outbox.claim, now, until)
 
     async def settle_outbox(self, taken: Sequence[int], then: outbox.OutboxRow | None = None) -> None:
         """They were taken, or given up; `then` stands in their place."""
-        await self._quickly(outbox.settle, taken, then)
+        await self._write(outbox.settle, taken, then)
 
     async def put_off_outbox(self, rows: Sequence[int], next_at: float) -> None:
-        await self._quickly(outbox.put_off, rows, next_at)
+        await self._write(outbox.put_off, rows, next_at)
 
     def outbox_size(self, turn: str | None = None) -> int:
         """How much waits; of one turn only if it is given."""
@@ -413,11 +413,11 @@ class Store:
 
     async def append_late(self, session: str, event: AnyEvent) -> bool:
         """An event of a turn that has ended. False, and nothing done, while another one writes the journal."""
-        return await self._quickly(changes.append_late, session, event)
+        return await self._write(changes.append_late, session, event)
 
     async def add_terminal(self, row: TerminalRow, limit: int | None = None) -> None:
         """`exists` for the name of a live one of its session, `too_many` when `limit` programs live there."""
-        await self._firmly(terminals.add_terminal, row, limit)
+        await self._write_durable(terminals.add_terminal, row, limit)
 
     def add_turn_terminal(self, row: TerminalRow) -> "asyncio.Future[None]":
         """The terminal that shows a turn: with what is written next, a few milliseconds later at most."""
@@ -425,66 +425,66 @@ class Store:
 
     async def change_terminal(self, id: str, /, **fields: Any) -> TerminalRow:
         """The terminal as it is now; one that has ended stays as it ended."""
-        return await self._quickly(terminals.change_terminal, id, fields)
+        return await self._write(terminals.change_terminal, id, fields)
 
     async def end_terminal(self, id: str, /, **fields: Any) -> bool:
         """False, and nothing done, if it had ended already."""
-        return await self._quickly(terminals.end_terminal, id, fields)
+        return await self._write(terminals.end_terminal, id, fields)
 
     async def remove_terminal(self, id: str) -> None:
-        await self._quickly(terminals.remove_terminal, id)
+        await self._write(terminals.remove_terminal, id)
 
     async def add_owner(self, owner: Owner) -> None:
-        await self._firmly(changes.add_owner, owner)
+        await self._write_durable(changes.add_owner, owner)
 
     async def remove_owner(self, id: str) -> None:
-        await self._firmly(changes.remove_owner, id)
+        await self._write_durable(changes.remove_owner, id)
 
     async def set_note(self, key: str, value: Any) -> None:
-        await self._quickly(changes.set_note, key, msgspec.json.encode(value))
+        await self._write(changes.set_note, key, msgspec.json.encode(value))
 
     # -- below --------------------------------------------------------------------------------------
 
-    def _firmly(
+    def _write_durable(
         self, change: Callable[Concatenate[sqlite3.Connection, P], T], *a: P.args, **k: P.kwargs
     ) -> "asyncio.Future[T]":
         """Survives a power failure: what is promised about sessions and turns."""
         return self._writer.write(lambda db: change(db, *a, **k), full=True)
 
-    def _settled(
+    def _write_uncancellable(
         self, change: Callable[Concatenate[sqlite3.Connection, P], T], *a: P.args, **k: P.kwargs
     ) -> "asyncio.Future[T]":
-        """As `_firmly`; who waits for it and is cancelled hears of that once it is known whether it was committed."""
+        """As `_write_durable`; who waits and is cancelled hears of that once it is known whether it was committed."""
         return self._writer.write(lambda db: change(db, *a, **k), full=True, settled=True)
 
-    def _quickly(
+    def _write(
         self, change: Callable[Concatenate[sqlite3.Connection, P], T], *a: P.args, **k: P.kwargs
     ) -> "asyncio.Future[T]":
         """Survives the death of the process."""
         return self._writer.write(lambda db: change(db, *a, **k), full=False)
 
     def _read(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        with edge(self._path), self._lock:
+        with sqlite_errors(self._path), self._lock:
             return self._reader.execute(query, values).fetchall()
 
     def _sessions(self, where: str, *values: Any) -> list[Session]:
         rows = self._read(f"SELECT body FROM sessions {where}", *values)
-        with edge(self._path):
+        with sqlite_errors(self._path):
             return [read_session(body) for (body,) in rows]
 
     def _turns(self, where: str, *values: Any) -> list[TurnRow]:
         rows = self._read(f"{TURN} {where}", *values)
-        with edge(self._path):
+        with sqlite_errors(self._path):
             return [turn_row(*row) for row in rows]
 
     def _terminals(self, query: str, *values: Any) -> list[TerminalRow]:
         rows = self._read(query, *values)
-        with edge(self._path):
+        with sqlite_errors(self._path):
             return [read_terminal(body) for (body,) in rows]
 
     def _owners(self, where: str, *values: Any) -> list[Owner]:
         rows = self._read(f"SELECT body FROM owners {where}", *values)
-        with edge(self._path):
+        with sqlite_errors(self._path):
             return [_owner(body) for (body,) in rows]
 
     def _bodies(self, events: Sequence[AnyEvent]) -> list[asks.Body]:
@@ -497,7 +497,7 @@ class Store:
     def _remove_files(self, id: str) -> None:
         import shutil
 
-        with typed(session_folder(self.folder, id)):
+        with file_errors(session_folder(self.folder, id)):
             try:
                 shutil.rmtree(session_folder(self.folder, id))
             except FileNotFoundError:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ostler.model import Asked, Session, TerminalRow, TurnRow
 from ostler.store import asks
-from ostler.store.faults import edge
+from ostler.store.faults import sqlite_errors
 from ostler.store.rows import TURN, read_session, read_terminal, turn_row
 from ostler.store.schema import connect
 
@@ -104,7 +104,7 @@ class StoreWatch:
 
     def _some_events(self, query: str, session: str, bound: int, limit: int, size: int) -> list[Stored]:
         found: list[Stored] = []
-        with edge(self._path), self._lock:
+        with sqlite_errors(self._path), self._lock:
             for seq, body in self._db.execute(query, (session, bound, limit)):
                 found.append((seq, body))
                 size -= len(body)
@@ -115,7 +115,7 @@ class StoreWatch:
     def newest_events(self, session: str, limit: int, enough: Callable[[bytes], bool]) -> None:
         """Hands over events, the newest first, until there are `enough`, or `limit`."""
         query = "SELECT body FROM events WHERE session = ? ORDER BY seq DESC LIMIT ?"
-        with edge(self._path), self._lock:
+        with sqlite_errors(self._path), self._lock:
             for (body,) in self._db.execute(query, (session, limit)):
                 if enough(body):
                     return
@@ -124,7 +124,7 @@ class StoreWatch:
         """How many asks of a session are open, and the newest of them."""
         count: int = self._read(asks.COUNT_OPEN, session)[0][0]
         newest = self._read(asks.SELECT_NEWEST, session, None) if count else []
-        with edge(self._path):
+        with sqlite_errors(self._path):
             return count, asks.read_asked(newest[0][0]) if newest else None
 
     # -- rows
@@ -146,7 +146,7 @@ class StoreWatch:
             "(SELECT n FROM turns WHERE session = value ORDER BY n DESC LIMIT 1)) FROM json_each(?))"
         )
         rows = self._read(query, _list(sessions))
-        with edge(self._path):
+        with sqlite_errors(self._path):
             return {row.session: row for row in (turn_row(*row) for row in rows)}
 
     def turn_numbers(self, turns: Iterable[str]) -> dict[str, int]:
@@ -218,11 +218,11 @@ class StoreWatch:
     # -- below
 
     def _read(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        with edge(self._path), self._lock:
+        with sqlite_errors(self._path), self._lock:
             return self._db.execute(query, values).fetchall()
 
     def _decoded(self, read: Any, rows: Sequence[tuple[bytes]]) -> list[Any]:
-        with edge(self._path):
+        with sqlite_errors(self._path):
             return [read(body) for (body,) in rows]
 
 

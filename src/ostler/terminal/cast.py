@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 from ostler import clock
 from ostler.errors import OstlerError
 from ostler.process import Size
-from ostler.store.files import open_exclusive, typed, write_all
+from ostler.store.files import file_errors, open_exclusive, write_all
 
 LIMIT = 64 << 20
 LINE_LIMIT = 32 << 20
@@ -135,7 +135,7 @@ class CastWriter:
     def _write(self, line: bytes) -> None:
         assert self._file is not None
         try:
-            with typed(self._path):
+            with file_errors(self._path):
                 write_all(self._file.fileno(), line)
         except OstlerError:
             self._stop()
@@ -193,7 +193,7 @@ def read_cast(path: str | Path) -> Cast:
 def _open(path: Path) -> BinaryIO:
     if not path.exists():
         raise OstlerError("not_found", f"{path} does not exist")
-    with typed(path):
+    with file_errors(path):
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)

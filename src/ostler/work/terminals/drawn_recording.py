@@ -10,7 +10,7 @@ from ostler.model import AnyEvent, Ended, TerminalRow
 from ostler.render.turn_text import TurnText
 from ostler.settings import Settings
 from ostler.store import Store
-from ostler.store.files import typed
+from ostler.store.files import file_errors
 from ostler.work.terminals.context import TerminalContext
 from ostler.work.terminals.recording import new_recording, part_path
 from ostler.work.turns.artifacts import diff_of
@@ -47,7 +47,7 @@ def _drawn(context: TerminalContext, row: TerminalRow) -> str:
         if turn.envelope is not None:
             cast.output(text.end(turn.envelope, diff_of(turn.envelope)))
         cast.close()
-        with typed(path):
+        with file_errors(path):
             os.replace(draft, path)
     except BaseException:
         cast.close()
