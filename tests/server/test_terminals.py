@@ -98,7 +98,7 @@ async def test_what_is_typed_arrives_and_only_from_who_holds_the_keyboard(yard: 
     row = await opened(yard, ["cat"])
     refused = await send(yard, row["id"], "input", message={"kind": "text", "text": "x"})
     assert (refused.status_code, refused.json()["kind"]) == (403, "denied")
-    assert "ake it" in refused.json()["hint"]
+    assert "must take the keyboard before typing" in refused.json()["detail"]
     taken = await send(yard, row["id"], "input", message={"kind": "text", "text": "one\n"}, take=True)
     assert (taken.status_code, taken.content) == (204, b"")
     assert (await send(yard, row["id"], "input", message={"kind": "paste", "text": "two"})).status_code == 204
