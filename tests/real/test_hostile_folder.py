@@ -19,7 +19,7 @@ from ostler.model import AnyEvent, Asked, Envelope, Notice
 from ostler.testing.model import ScriptedModel
 from ostler.work.dialogs.asks import AskAnswer
 from real.hostile import Hostile
-from real.yard import AGENTS, Yard
+from real.yard import AGENTS, Yard, each
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -92,7 +92,7 @@ def without_env(yard: Yard) -> None:
 
 def without_proxies(yard: Yard) -> None:
     """Takes them out of the `.env` files: no request would get through to the address that they name."""
-    for path in (each for folder in (yard.folder, yard.folder.parent) for each in folder.glob("**/.env")):
+    for path in (env for folder in (yard.folder, yard.folder.parent) for env in folder.glob("**/.env")):
         kept = [line for line in path.read_text().splitlines() if "PROXY" not in line.upper()]
         path.write_text("\n".join(kept))
 
@@ -214,7 +214,7 @@ async def test_instructions_that_are_too_long_for_an_argument_stay_in_force(yard
         assert hostile.fired() == []
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@each(AGENTS, core=("claude", "codex", "opencode"))
 async def test_what_a_trusted_folder_brings_counts(yard: Yard) -> None:
     with opened(yard) as (hostile, listener):
         if yard.agent in ("gemini", "qwen"):

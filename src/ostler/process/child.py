@@ -161,30 +161,8 @@ class Process:
             return set()
 
     async def sweep_detached(self, known: set[Member], grace: float = 0.5) -> tuple[str, ...]:
-        """Ends what has detached itself from a leader that goes on, but for what was `known` before.
-
-        It may go by itself within `grace`. Returns "pid command" of each that had to be killed; on cancel it is
-        killed at once.
-        """
-        seen = self.detached() - known
-        try:
-            for _ in range(int(grace / POLL)):
-                seen = living(seen)
-                if not seen:
-                    return ()
-                await asyncio.sleep(POLL)
-            seen |= self.detached() - known
-            leaked = tuple(tree.name(member) for member in sorted(living(seen)))
-            for _ in range(int(KILL_LIMIT / POLL)):  # a fork may race the walk
-                tree.send(seen, signal.SIGKILL)
-                await asyncio.sleep(POLL)
-                seen = living(seen) | (self.detached() - known)
-                if not seen:
-                    break
-            return leaked
-        except asyncio.CancelledError:
-            tree.send(seen, signal.SIGKILL)
-            raise
+        """Ends what has detached itself from a leader that goes on, but for what was `known` before."""
+        return await end_detached(self.detached, known, grace)
 
     async def end_since(self, before: set[Member], grace: float = 1.0) -> None:
         """Ends what it started since `before` was its tree, not itself: TERM, `grace`, KILL. On cancel KILL at once."""
@@ -327,6 +305,32 @@ class Process:
         if self.pid and self.exit is None:
             _log.debug("signal %d to pid %d%s", sig, self.pid, " and its group" if group else "")
             self.link.send(("signal", self.id, int(sig), group))
+
+
+async def end_detached(detached: Callable[[], set[Member]], known: set[Member], grace: float = 0.5) -> tuple[str, ...]:
+    """Ends what has detached itself and was not `known` before. It may go by itself within `grace`.
+
+    Returns "pid command" of each that had to be killed; on cancel it is killed at once.
+    """
+    seen = detached() - known
+    try:
+        for _ in range(int(grace / POLL)):
+            seen = living(seen)
+            if not seen:
+                return ()
+            await asyncio.sleep(POLL)
+        seen |= detached() - known
+        leaked = tuple(tree.name(member) for member in sorted(living(seen)))
+        for _ in range(int(KILL_LIMIT / POLL)):  # a fork may race the walk
+            tree.send(seen, signal.SIGKILL)
+            await asyncio.sleep(POLL)
+            seen = living(seen) | (detached() - known)
+            if not seen:
+                break
+        return leaked
+    except asyncio.CancelledError:
+        tree.send(seen, signal.SIGKILL)
+        raise
 
 
 def living(seen: set[Member]) -> set[Member]:

@@ -17,7 +17,7 @@ from ostler import clock
 from ostler.errors import OstlerError
 from ostler.model import Exit, Wall
 from ostler.process import tree, warden
-from ostler.process.child import in_thread
+from ostler.process.child import end_detached, in_thread
 from ostler.process.link import raise_fd_limit
 from ostler.process.pipes import Size
 from ostler.process.pty import INPUT_LIMIT
@@ -58,7 +58,7 @@ class PaneRequest(Struct, frozen=True, kw_only=True):
         viewer = [encode(word) for word in self.viewer]
         packed = (argv, cwd, env, wall, remove, encode(self.folder), raise_fd_limit(), streams, viewer)
         path = os.path.join(self.folder, "request")
-        for name in ("request", "started", "exit"):
+        for name in ("request", "started", "left", "exit"):
             _remove(os.path.join(self.folder, name))
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with open(fd, "wb") as file:
@@ -72,6 +72,7 @@ class PaneProcess:
     def __init__(self, pid: int, start: int, mark: str, folder: str) -> None:
         """`pid` and `start` are the warden's."""
         self.pid, self.start, self.mark, self._folder = pid, start, mark, folder
+        self.leaked: tuple[str, ...] = ()  # what its warden found running after it had ended, and ended
         self._exited: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
         self._watching = asyncio.create_task(self._watch())
 
@@ -112,11 +113,26 @@ class PaneProcess:
         self._watching.cancel()
         await asyncio.gather(self._watching, return_exceptions=True)
 
+    def detached(self) -> set[tree.Member]:
+        """What the program started that no longer descends from it: its warden has adopted it."""
+        leader = _read(self._folder, "started")
+        if not leader or tree.gone(self.pid, self.start):
+            return set()
+        try:
+            return tree.detached(tree.Leader(int(leader), True, self.mark, self.pid, frozenset(), True))
+        except OSError:  # no descriptors left to look with; the warden still ends all in the end
+            return set()
+
+    async def sweep_detached(self, known: set[tree.Member], grace: float = 0.5) -> tuple[str, ...]:
+        """Ends what has detached itself from a program that goes on, but for what was `known` before."""
+        return await end_detached(self.detached, known, grace)
+
     def _members(self) -> set[tree.Member]:
         return tree.as_members(tree.below([self.pid])) if not tree.gone(self.pid, self.start) else set()
 
     async def _watch(self) -> None:
         await _until_gone(self.pid, self.start)
+        self.leaked = tuple(_read(self._folder, "left", 1 << 16).splitlines())
         told = _read(self._folder, "exit")
         if not told:  # it was killed, and whoever has a process group of their own heard of no hang-up
             await in_thread(tree.end_marked, {self.mark})
@@ -133,7 +149,6 @@ class Pane:
 
     def __init__(self, id: str, client: TmuxClient, place: TmuxPlace, process: PaneProcess, size: Size) -> None:
         self.id, self.client, self.place, self.process, self.size = id, client, place, process, size
-        self.leaked: tuple[str, ...] = ()  # its warden ends what is left, and does not tell
         self.resized: Callable[[Size], None] = lambda _: None
         self._output: Callable[[bytes], None] = lambda _: None
         self._seed = b""  # what it showed when it was taken over
@@ -305,6 +320,10 @@ class Pane:
             exiting.cancel()
             await self.close()
 
+    @property
+    def leaked(self) -> tuple[str, ...]:
+        return self.process.leaked
+
     async def drained(self) -> None:
         """What tmux has of it has come: replies and output come in order."""
         try:
@@ -346,10 +365,10 @@ async def _until_gone(pid: int, start: int) -> None:
         os.close(fd)
 
 
-def _read(folder: str, name: str) -> str:
+def _read(folder: str, name: str, most: int = 100) -> str:
     try:
-        with open(os.path.join(folder, name), encoding="ascii") as file:
-            return file.read(100)
+        with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+            return file.read(most)
     except (OSError, ValueError):
         return ""
 

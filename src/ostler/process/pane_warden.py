@@ -2,7 +2,8 @@
 
 Like `warden.py`, which stands beside it and which it uses, it runs under `python -I -S` and imports nothing of ostler.
 It has no control socket: its life is the pane's. When its pane or the tmux server is killed it hears HUP, and ends its
-tree. What it has to say stands in files of the pane's folder: `started` (the program's pid) and `exit`.
+tree. What it has to say stands in files of the pane's folder: `started` (the program's pid), `exit`, and `left` (what
+the program left running, a line each).
 
 What it is to do is a marshalled tuple in a file, which it removes at once, since it has the environment:
   argv cwd env wall remove folder soft_limit streams viewer
@@ -109,6 +110,8 @@ class GuardedPane:
             self.wait(None)
         if not self.hung_up:
             self.rest(VIEWER if self.viewer else GRACE)
+        if not self.hung_up and self.reap():
+            self.tell_left()
 
     def rest(self, seconds: float) -> None:
         """Gives what is left a moment."""
@@ -141,6 +144,13 @@ class GuardedPane:
             if pid == self.leader:
                 self.leader = 0
                 self.write_file(b"exit", f"exit {os.waitstatus_to_exitcode(status)}")
+
+    def tell_left(self) -> None:
+        """What the program left running, by pid and command."""
+        found = warden.descendants(warden.processes(), [os.getpid()])
+        commands = {pid: warden.read(f"/proc/{pid}/cmdline", 300).replace(b"\0", b" ").strip() for pid in found}
+        left = [f"{pid} {said.decode(errors='replace')}" for pid, said in commands.items() if pid != self.viewer]
+        self.tell(b"left", "\n".join(" ".join(name.split()) for name in left))
 
     def end(self) -> None:
         """TERM to all that is left, 700 ms, KILL."""

@@ -1,9 +1,13 @@
 """An agent's own screen without a turn: started, looked at, and used by the turns that follow."""
 
+from typing import Any
+
 import pytest
 
 from ostler.errors import OstlerError
+from ostler.process import tree
 from waiting import until
+from work.panes.own_tmux import own_tmux
 from work.scripted import Stable, collect
 
 
@@ -36,3 +40,40 @@ async def test_an_agent_without_one(stable: Stable) -> None:
         with pytest.raises(OstlerError) as raised:
             await session.open_tui()
         assert raised.value.kind == "unsupported"
+
+
+@pytest.mark.parametrize("transport", ["pty", "tmux"])
+async def test_a_daemon_of_a_turn_is_found_named_and_ended_with_the_turn(
+    stable: Stable, monkeypatch: pytest.MonkeyPatch, transport: Any
+) -> None:
+    """The program stays for the next turn, so nobody looked."""
+    pid_file = stable.folder / "pid"
+    left = {"match": "one", "steps": [{"double_fork": str(pid_file)}, {"say": "left something"}]}
+    stable.script.plays(left, [{"say": "go on"}])
+    with own_tmux(stable.state, monkeypatch):
+        async with stable.ostler() as o:
+            session = await o.session("script", folder=str(stable.folder), access="full")
+            await collect(session, "one", transport=transport)
+            daemon = int(pid_file.read_text())
+            assert session.last and session.last.ok
+            assert [int(each.split()[0]) for each in session.last.leaked] == [daemon]
+            assert tree.identity(daemon) is None
+            await collect(session, "two", transport=transport)
+            assert session.last.ok and session.last.leaked == ()
+            assert len({launch.pid for launch in stable.script.launches}) == 1
+
+
+@pytest.mark.parametrize(("transport", "shows"), [("pty", "tui"), ("tmux", "tui"), ("tmux", "output")])
+async def test_a_daemon_of_a_screen_that_ends_with_its_turn_is_named_too(
+    stable: Stable, monkeypatch: pytest.MonkeyPatch, transport: Any, shows: str
+) -> None:
+    pid_file = stable.folder / "pid"
+    stable.script.plays([{"double_fork": str(pid_file)}, {"exit": 3}])
+    with own_tmux(stable.state, monkeypatch):
+        async with stable.ostler(OSTLER_TMUX_SHOWS=shows) as o:
+            session = await o.session("script", folder=str(stable.folder), access="full")
+            await collect(session, "one", transport=transport)
+            daemon = int(pid_file.read_text())
+            assert session.last and session.last.outcome == "crashed"
+            assert [int(each.split()[0]) for each in session.last.leaked] == [daemon]
+            assert tree.identity(daemon) is None

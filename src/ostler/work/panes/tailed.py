@@ -42,8 +42,8 @@ class TailedProcess:
         return self._exit
 
     async def sweep(self) -> tuple[str, ...]:
-        """The pane's own warden has ended what was left."""
-        return ()
+        """The pane's own warden has ended what was left, and told what it was."""
+        return self._program.leaked if self._program is not None else ()
 
     async def end(self) -> None:
         """INT to the command, TERM to all that it started, then its pane is closed; a step ends early."""

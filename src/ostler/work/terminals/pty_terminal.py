@@ -14,6 +14,7 @@ from ostler.model import Exit, SignalName, TerminalRow, Wall
 from ostler.process import SIGNALS, Size, Warden
 from ostler.process.pane import Pane
 from ostler.process.pty import Pty
+from ostler.process.tree import Member
 from ostler.store import Redactor, Store
 from ostler.supervise import Loop
 from ostler.terminal.cast import CastWriter
@@ -107,6 +108,14 @@ class PtyTerminal:
     def leaked(self) -> tuple[str, ...]:
         """What it left running and had to be killed."""
         return self._pty.leaked
+
+    def detached(self) -> set[Member]:
+        """What no longer descends from its program: daemons, and what they started."""
+        return self._pty.process.detached()
+
+    async def sweep_detached(self, known: set[Member]) -> tuple[str, ...]:
+        """While its program goes on: ends what has detached itself and was not `known` before; what it was."""
+        return await self._pty.process.sweep_detached(known)
 
     @property
     def row(self) -> TerminalRow:

@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from ostler.errors import OstlerError, quoted
 from ostler.model import TerminalClosed, TerminalOpened
 from ostler.process import Size
@@ -111,6 +113,7 @@ class LiveTui:
             await self.program.wait()
             code = self.program.exit.code if self.program.exit else None
             await context.add([TerminalClosed(terminal=row.id, exit_code=code)])
+            carried = structs.replace(carried, leaked=(*carried.leaked, *self.program.leaked))
         return carried
 
     def _new_turn(self, attempt: Attempt, context: TurnContext) -> TuiTurn:

@@ -14,6 +14,7 @@ from ostler.agents.reader import OUTCOMES
 from ostler.agents.tui import TranscriptReader, TuiFace, answer_since
 from ostler.errors import OstlerError
 from ostler.model import AnyEvent, Notice, Problem, Raw, Verdict
+from ostler.process.tree import Member
 from ostler.work.dialogs.asks import AskAnswer
 from ostler.work.terminals.pty_terminal import PtyTerminal
 from ostler.work.transports.limits import LimitClock, is_progress
@@ -65,6 +66,7 @@ class TuiTurn:
         self.questions = ScreenAsks(attempt, context, watch, typist, self.evidence, self._add)
         self.asks = self.questions.asks
         self._receipt: list[str] = []
+        self._helpers: set[Member] | None = None  # what had detached itself before the prompt was sent
         self._hooked: HookSignals | None = None
         reader.sent = pasted(face.prompt(attempt.effective_turn))
         if context.hooks is not None:
@@ -90,13 +92,22 @@ class TuiTurn:
         return Carried(
             verdict=self._verdict(ending, problem),
             exit=self.program.exit if self.watch.signals.exited else None,
-            leaked=(),
+            leaked=await self._sweep(),
             worked=self.worked,
         )
 
     async def _begin(self) -> None:
         globs = self.face.transcripts(self.attempt.effective_turn)
         await asyncio.to_thread(self.transcript.begin, globs, its_file(self.attempt))
+
+    async def _sweep(self) -> tuple[str, ...]:
+        """Ends what the turn left behind in a program that stays, and says what it was: as in a dialog.
+
+        What still descends from the program is its own. Of a turn that was taken up later nobody knows what was there.
+        """
+        if self._helpers is None or self.program.ending:
+            return ()
+        return await self.program.sweep_detached(self._helpers)
 
     async def answer(self, answer: AskAnswer) -> None:
         await self.asks.answer(answer)
@@ -161,6 +172,8 @@ class TuiTurn:
         text = f"{stage} by {by}" if by else stage
         _log.debug("turn %s: its prompt is %s", self.id, text)
         self._receipt.append(text)
+        if stage == "echoed":
+            self._helpers = self.program.detached()
         self.worked = self.worked or stage == "submitted"
         await self._add([Notice(code="receipt", text=text, quiet=True)])
 
