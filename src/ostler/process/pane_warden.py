@@ -111,7 +111,7 @@ class GuardedPane:
         if not self.hung_up:
             self.rest(VIEWER if self.viewer else GRACE)
         if not self.hung_up and self.reap():
-            self.tell_left()
+            self.write_left()
 
     def rest(self, seconds: float) -> None:
         """Gives what is left a moment."""
@@ -145,12 +145,12 @@ class GuardedPane:
                 self.leader = 0
                 self.write_file(b"exit", f"exit {os.waitstatus_to_exitcode(status)}")
 
-    def tell_left(self) -> None:
+    def write_left(self) -> None:
         """What the program left running, by pid and command."""
         found = warden.descendants(warden.processes(), [os.getpid()])
         commands = {pid: warden.read(f"/proc/{pid}/cmdline", 300).replace(b"\0", b" ").strip() for pid in found}
-        left = [f"{pid} {said.decode(errors='replace')}" for pid, said in commands.items() if pid != self.viewer]
-        self.tell(b"left", "\n".join(" ".join(name.split()) for name in left))
+        left = [f"{pid} {command.decode(errors='replace')}" for pid, command in commands.items() if pid != self.viewer]
+        self.write_file(b"left", "\n".join(" ".join(name.split()) for name in left))
 
     def end(self) -> None:
         """TERM to all that is left, 700 ms, KILL."""
