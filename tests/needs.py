@@ -8,6 +8,7 @@ import functools
 import glob
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -64,10 +65,16 @@ def _may_make_networks() -> bool:
     return made
 
 
+def _has_loopback_alone() -> bool:
+    """As the tests of real CLIs, where root runs them (tests/real/conftest.py)."""
+    return [name for _, name in socket.if_nameindex()] == ["lo"]
+
+
 NEEDS = {
     "root": Need(_is_root, "only root can give files away", machine=True),
     "mount": Need(_may_mount, "this machine does not let us mount a disk", machine=True),
     "networks": Need(_may_make_networks, "this machine does not let us make networks", machine=True),
+    "loopback": Need(_has_loopback_alone, "only root can cut a test off from the network", machine=True),
     "cgroup": Need(_may_make_cgroups, "this machine does not let us make a cgroup", machine=True),
     "landlock": Need(lambda: landlock.abi() >= landlock.LEAST_ABI, "this kernel has no Landlock", machine=True),
     "openat2": Need(beneath._has_openat2, "this kernel or sandbox has no openat2", machine=True),

@@ -352,7 +352,7 @@ def test_every_variable(place: Place) -> None:
             "Did you mean command?",
         ),
         ("[[asks]]\nanswer = 'ask'\n[[asks]]\ntool = 'x'", 3, "asks.2: answer is required", ""),
-        ("[[asks]]\nanswer = 'yes'", 2, "asks.1.answer: 'yes' is none of allow, deny, ask", ""),
+        ("[[asks]]\nanswer = 'yes'", 2, "asks.1.answer: 'yes' is not one of allow, deny, ask", ""),
         ("state = ''", 1, "state: it is empty", ""),
         (
             "[profiles.p]\n\ndone_pattern = '('",
@@ -388,7 +388,7 @@ def test_not_utf8(place: Place) -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "message"),
     [
-        ("OSTLER_ACCESS", "all", "OSTLER_ACCESS: access: 'all' is none of read, write, full"),
+        ("OSTLER_ACCESS", "all", "OSTLER_ACCESS: access: 'all' is not one of read, write, full"),
         ("OSTLER_LEAN", "maybe", "OSTLER_LEAN: lean: 'maybe' is not true or false"),
         ("OSTLER_TTL_DAYS", "week", "OSTLER_TTL_DAYS: ttl_days: 'week' is not a number"),
         ("OSTLER_TERMINALS", "many", "OSTLER_TERMINALS: terminals: 'many' is not a number"),

@@ -47,7 +47,7 @@ def test_what_is_not(on: str, there: dict[str, tuple[str, ...]], said: str) -> N
 
 def test_a_name_that_no_machine_has() -> None:
     assert str(no_machine_called("heron", ["hawk", "owl"])).startswith(
-        "no machine is called 'heron'. There are: hawk, owl"
+        "no machine is called 'heron'. Known machines: hawk, owl"
     )
-    assert no_machine_called("x" * 5000, []).hint == "There are: none"
+    assert no_machine_called("x" * 5000, []).hint == "Known machines: none"
     assert len(no_machine_called("x" * 5000, []).message) < 200

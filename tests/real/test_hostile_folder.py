@@ -7,13 +7,13 @@ that it names for the model, for telemetry or as a proxy. What the repository *t
 import contextlib
 import json
 import shutil
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from needs import require
 from ostler.errors import OstlerError
 from ostler.model import AnyEvent, Asked, Envelope, Notice
 from ostler.testing.model import ScriptedModel
@@ -165,8 +165,7 @@ WITH_ENV_FILES = [("gemini", "dialog"), ("gemini-acp", "dialog"), *((a, t) for a
 @pytest.fixture
 def no_address(yard: Yard) -> None:
     """The user has a key and no address: where one is set, `.env` files would not set another one anyway."""
-    if [name for _, name in socket.if_nameindex()] != ["lo"]:
-        pytest.skip("needs root: the key must not leave this machine")
+    require("loopback")  # the key must not leave this machine
     for name in ADDRESSES:
         yard.env.pop(name, None)
 

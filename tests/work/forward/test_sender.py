@@ -329,7 +329,7 @@ async def test_a_backend_that_is_named_no_longer_has_no_name(stable: Stable, bac
     async with stable.ostler() as o:
         (told,) = await until(lambda: [event for event in o.events(session.id) if isinstance(event, Forwarded)])
         assert (told.to, told.ok) == ("the backend", False)
-        assert told.answer == "the settings name no backend any more"
+        assert told.answer == "the settings no longer name a backend"
 
 
 async def test_a_command_that_fails_is_tried_again_and_then_given_up(stable: Stable, clock: Clock) -> None:
