@@ -24,7 +24,7 @@ def test_uncommented_it_has_every_key_of_a_file_and_of_a_profile() -> None:
 
 
 def test_what_is_said_of_the_port_stands_above_it() -> None:
-    for key, about in (("port", "# The port of `ostler up`"), ("delegation_depth", "# How deep turns that agents begin")):
+    for key, about in (("port", "# The port of `ostler up`"), ("delegation_depth", "# How deep turns")):
         (block,) = [block for block in template().split("\n\n") if f"#{key} =" in block]
         first, second = block.splitlines()
         assert first.startswith(about) and second.startswith(f"#{key} =")
