@@ -481,3 +481,33 @@ async def test_a_command_that_has_just_begun_ends_with_its_turn(ostler: Ostler, 
         TerminalOpened(terminal=id, title="sleep 600"),
         TerminalClosed(terminal=id, exit_code=None),
     ]
+
+
+async def test_a_command_that_is_being_started_ends_with_its_turn(
+    ostler: Ostler, stable: Stable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The turn is interrupted while its command runs already, and nobody has its id yet."""
+    client = await Client.of(ostler, stable.folder)
+    opened, stopped = asyncio.Event(), asyncio.Event()
+    open_program = ostler.terminals.open_program
+
+    async def slow(*args: Any, **options: Any) -> Any:
+        program = await open_program(*args, **options)
+        opened.set()
+        await stopped.wait()
+        return program
+
+    monkeypatch.setattr(ostler.terminals, "open_program", slow)
+    starting = asyncio.create_task(client.start("sleep", "600"))
+    await opened.wait()
+    await client.terminals.stop()
+    stopped.set()
+    id = await starting
+    await until(lambda: ostler.terminals.list(client.turn.session, live=True) == [])
+    assert client.events == [
+        TerminalOpened(terminal=id, title="sleep 600"),
+        TerminalClosed(terminal=id, exit_code=None),
+    ]
+    with pytest.raises(OstlerError) as caught:
+        await client.start("sleep", "600")
+    assert (caught.value.kind, caught.value.message) == ("cancelled", "the turn was interrupted")

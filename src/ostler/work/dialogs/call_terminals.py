@@ -48,6 +48,7 @@ class CallTerminals:
         self._turn: Turn | None = None
         self._add: Add | None = None
         self._walled: Walled | None = None
+        self._stopped = ""  # the turn that was interrupted last
         self._shown = ShownTerminals(context, session, self._add_events)
 
     # -- turns and the dialog
@@ -63,7 +64,8 @@ class CallTerminals:
         self._turn = self._add = None
 
     async def stop(self) -> None:
-        """The turn was interrupted, and so is what it runs."""
+        """The turn was interrupted, and so is what it runs; what is just being started ends once it has been."""
+        self._stopped = self._turn.id if self._turn else ""
         own = [each for each in self._known.values() if self._turn and each.turn == self._turn.id]
         await asyncio.gather(*(each.kill() for each in own))
 
@@ -93,10 +95,14 @@ class CallTerminals:
     # -- calls
 
     async def create(self, params: CallParams) -> CallParams:
-        """Starts the command; its terminal's id. Raises denied, bad_request, missing, not_found, too_many."""
+        """Starts the command; its terminal's id.
+
+        Raises denied, bad_request, missing, not_found, too_many; cancelled where the turn was interrupted.
+        """
         turn = self._turn
         if turn is None:
             raise OstlerError("bad_request", "no turn is running")
+        self._refuse_stopped(turn)
         walled = self._allowed(turn)
         limit = _limit(params)
         base = command_environment(self._context.setup_in(turn.folder), turn) | (walled.env if walled else {})
@@ -123,7 +129,13 @@ class CallTerminals:
             self._unlinked[id] = title
         finally:
             made.opening_told.set()
+        if turn.id == self._stopped:
+            await made.kill()
         return {"terminalId": id}
+
+    def _refuse_stopped(self, turn: Turn) -> None:
+        if turn.id == self._stopped:
+            raise OstlerError("cancelled", "the turn was interrupted")
 
     def _allowed(self, turn: Turn) -> Walled | None:
         """The wall that a command runs behind; None where it needs none. Raises denied."""
