@@ -127,7 +127,7 @@ async def test_what_is_wrong_is_said_by_the_machine_that_has_it(pair: Pair) -> N
     assert refused.status_code == 400 and refused.headers["content-type"] == "application/problem+json"
     assert (await pair.http.get("/api/sessions/nobody")).status_code == 404
     unknown = await pair.http.get("/api/agents?machine=heron")
-    assert unknown.status_code == 404 and "Choose one of: hawk, owl" in unknown.json()["hint"]
+    assert unknown.status_code == 404 and "Known machines: hawk, owl" in unknown.json()["hint"]
 
 
 async def test_no_new_session_goes_to_a_machine_that_drains(pair: Pair) -> None:
