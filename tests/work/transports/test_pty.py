@@ -6,6 +6,8 @@ of what tmux does not hand on (OSC 7501), or turns the clock, by which tmux does
 
 import asyncio
 import hashlib
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,7 +36,8 @@ from ostler.terminal.viewer_protocol import PressKey, Type
 from ostler.testing.clock import Clock
 from ostler.work import LiveSession, Ostler
 from ostler.work.dialogs.asks import AskAnswer
-from waiting import until
+from ostler.work.tuis.delivery import Delivery
+from waiting import stop, until
 from work.panes.own_tmux import own_tmux
 from work.scripted import Stable, collect, turn_until
 
@@ -429,6 +432,34 @@ async def test_a_turn_is_interrupted_and_the_program_stays(stable: Stable) -> No
         then, _ = await run(session, "two")
         assert then.text == "one"
         assert len({launch.pid for launch in stable.script.launches}) == 1
+
+
+async def test_a_screen_that_is_late_is_not_acted_upon(stable: Stable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It shows the prompt in its box, as it was before Enter: nothing has put that back, and it is not cleared."""
+    stable.script.plays([{"history": True}])
+    late: list[int] = []
+    press_enter = Delivery._press_enter
+
+    async def with_a_late_screen(delivery: Delivery, first: bool) -> bool:
+        if not late:
+            late.extend(o.terminals._context.screens().pids)
+            for pid in late:
+                stop(pid)
+        return await press_enter(delivery, first)
+
+    monkeypatch.setattr(Delivery, "_press_enter", with_a_late_screen)
+    async with stable.ostler() as o:
+        session = await o.session("script", folder=str(stable.folder), access="full")
+        try:
+            envelope, _ = await run(session, "one")
+            assert envelope.outcome == "done"
+            then = begun(session, "two")
+            await until(lambda: len([e for e in o.store.events(session.id) if isinstance(e, TerminalOpened)]) == 2)
+        finally:
+            for pid in late:
+                os.kill(pid, signal.SIGCONT)
+        envelope, _ = await then
+        assert (envelope.outcome, envelope.text) == ("done", "one")
 
 
 async def test_a_prompt_that_an_interrupt_put_back_is_not_sent_with_the_next_one(stable: Stable) -> None:

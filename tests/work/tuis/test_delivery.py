@@ -60,7 +60,7 @@ def test_a_screen_that_is_still_being_drawn_is_not_ready() -> None:
     assert delivery._is_ready()
     watch.changed_at, watch.screen = 1e12, TuiScreen(rows=("   Gemini CLI v0.61.0", rule, box))
     assert delivery._is_ready()
-    watch.screen, delivery.previous = TuiScreen(rows=(rule, box)), "the prompt before"
+    watch.screen, delivery.used = TuiScreen(rows=(rule, box)), True
     assert delivery._is_ready()
 
 
@@ -89,9 +89,9 @@ async def test_a_program_that_ends_just_before_it_is_typed_to_has_crashed() -> N
 def test_the_first_prompt_waits_where_nothing_tells_that_keys_are_taken() -> None:
     unused: Any = None
     watch = SimpleNamespace(signals=Signals())
-    for agent, previous, seconds in (
-        *(("copilot", "", QUIET), ("copilot", "before", STEADY), ("gemini", "", STEADY)),
-        *(("claude", "", QUIET), ("claude", "before", STEADY)),  # in tmux, which tells no state
+    for agent, used, seconds in (
+        *(("copilot", False, QUIET), ("copilot", True, STEADY), ("gemini", False, STEADY)),
+        *(("claude", False, QUIET), ("claude", True, STEADY)),  # in tmux, which tells no state
     ):
         face: Any = AGENTS[agent].tui
         delivery = Delivery(
@@ -104,7 +104,7 @@ def test_the_first_prompt_waits_where_nothing_tells_that_keys_are_taken() -> Non
             start_limit=1.0,
             receipt_limit=1.0,
             reached=unused,
-            previous=previous,
+            used=used,
         )
         assert delivery._patience() == seconds
 

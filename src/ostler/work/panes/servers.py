@@ -47,6 +47,7 @@ class TmuxServers:
         self._clients: dict[tuple[str, str, str], TmuxClient] = {}
         self._panes: list[Pane] = []
         self._rejoining: set[asyncio.Task[None]] = set()
+        self._leaving: set[asyncio.Task[None]] = set()  # clients that were lost, until their processes have ended
         self._starting = asyncio.Lock()
         self._checked: set[str] = set()
 
@@ -131,7 +132,7 @@ class TmuxServers:
         """Detaches from all; their panes stay."""
         await cancel_all(self._rejoining)
         clients, self._clients = list(self._clients.values()), {}
-        await asyncio.gather(*(client.close() for client in clients))
+        await asyncio.gather(*self._leaving, *(client.close() for client in clients))
 
     def keep(self, pane: Pane) -> None:
         """Goes on with it when the client is lost, which somebody may detach."""
@@ -139,7 +140,11 @@ class TmuxServers:
 
     def _lost(self, place: TmuxPlace) -> Callable[[], None]:
         def lost() -> None:
-            self._clients.pop(place.key, None)
+            client = self._clients.pop(place.key, None)
+            if client is not None:  # its process may take a moment longer than its output
+                leaving = asyncio.create_task(client.close())
+                self._leaving.add(leaving)
+                leaving.add_done_callback(self._leaving.discard)
             panes = [pane for pane in self._panes if pane.at_work and pane.place.key == place.key]
             if panes:
                 task = asyncio.create_task(self._rejoin(place, panes))

@@ -56,7 +56,8 @@ class Delivery(Struct, kw_only=True):
     start_limit: float
     receipt_limit: float
     reached: Callable[[DeliveryStage, str], Awaitable[None]]
-    previous: str = ""  # the prompt before, which an interrupt may have put back into the box
+    used: bool = False  # it has taken a prompt before
+    put_back: str = ""  # the prompt before, where an interrupt may have put it back into the box
     stages: list[DeliveryStage] = []
     pasted: bool = False
     cleared: int = 0
@@ -104,7 +105,7 @@ class Delivery(Struct, kw_only=True):
                 return
             if self.watch.signals.exited:
                 raise OstlerError("crashed", f"{self.name} ended before it was ready", "Its terminal shows why")
-            if self._holds_previous() and self.cleared < CLEARS:
+            if self._was_put_back() and self.cleared < CLEARS:
                 await self._clear()
             status = self.face.status(self.watch.screen, self.watch.signals)
             if status in ("busy", "asking") or self.typist.is_held_up():
@@ -118,32 +119,32 @@ class Delivery(Struct, kw_only=True):
         ready = self.face.status(watch.screen, watch.signals) == "ready" and self.face.box(watch.screen) == ""
         return ready and watch.modes.bracketed_paste and self._has_started()
 
-    def _holds_previous(self) -> bool:
+    def _was_put_back(self) -> bool:
         ready = self.face.status(self.watch.screen, self.watch.signals) == "ready"
-        return ready and self.face.holds(self.watch.screen, self.previous)
+        return ready and self.face.holds(self.watch.screen, self.put_back)
 
     async def _clear(self) -> None:
         """What ostler wrote and nobody has changed is taken out again."""
         self.cleared += 1
-        _log.debug("turn %s: the prompt before, which was put back, is cleared", self.turn)
+        _log.debug("turn %s: the prompt before, which an interrupt has put back, is cleared", self.turn)
         async with self.typist.at_keyboard():
-            if not self._holds_previous():
+            if not self._was_put_back():
                 return
             self.typist.press(self.face.clear)
             deadline = clock.monotonic() + CLEAR_TAKES
-            while self._holds_previous() and clock.monotonic() < deadline:
+            while self._was_put_back() and clock.monotonic() < deadline:
                 await self.watch.change(TICK)
 
     def _patience(self) -> float:
         """A program that has taken a prompt before takes another one as soon as its box is empty."""
-        if self.previous:
+        if self.used:
             return STEADY
         told = self.watch.signals.state in ("idle", "done") or not self.face.states
         return STEADY if told and not self.face.starts_deaf else QUIET
 
     def _has_started(self) -> bool:
         """Whether it draws no more of what it begins with: a paste that comes before that can get lost."""
-        if self.previous or not self.face.banner or re.search(self.face.banner, self.watch.screen.text):
+        if self.used or not self.face.banner or re.search(self.face.banner, self.watch.screen.text):
             return True
         return clock.monotonic() - self.watch.changed_at >= QUIET
 

@@ -45,7 +45,8 @@ class LiveTui:
         self._typist = Typist(program.live, attempt.turn.session)
         self._transcript = Transcript(attempt.agent, attempt.env.get("HOME", ""), attempt.env_outside)
         self._turn: TuiTurn | None = None
-        self._sent = ""  # the last prompt
+        self._used = False  # it has taken a prompt
+        self._put_back = ""  # the last one, where an interrupt may have put it back into the box
         self._spoiled = False  # its box holds what nobody is to send
         self._rest: asyncio.TimerHandle | None = None
         self._closed = False
@@ -102,11 +103,12 @@ class LiveTui:
         context.artifacts.paths["recording"] = row.recording
         await context.add([TerminalOpened(terminal=row.id, title=row.name)])
         turn = self._turn = self._new_turn(attempt, context)
-        turn.previous, self._sent = self._sent, turn.reader.sent
+        turn.used, turn.put_back_before = self._used, self._put_back
         try:
             carried = await turn.run()
         finally:
             self._turn = None
+            self._used, self._put_back = True, turn.put_back
             keep_logins(self._placed)
             self._spoiled = self._spoiled or not turn.usable
         if self.program.ending:

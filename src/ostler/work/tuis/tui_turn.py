@@ -11,7 +11,7 @@ from msgspec import structs
 
 from ostler import clock
 from ostler.agents.reader import OUTCOMES
-from ostler.agents.tui import TranscriptReader, TuiFace, answer_since
+from ostler.agents.tui import TranscriptReader, TuiFace, TuiScreen, answer_since
 from ostler.errors import OstlerError
 from ostler.model import AnyEvent, Notice, Problem, Raw, Verdict
 from ostler.process.tree import Member
@@ -58,7 +58,10 @@ class TuiTurn:
         self.reader: TranscriptReader = reader
         self.program, self.watch, self.typist, self.transcript = program, watch, typist, transcript
         self.usable = True
-        self.previous = ""  # the prompt that the TUI had before
+        self.used = False  # the TUI has taken a prompt before,
+        self.put_back_before = ""  # and this one may stand in its box again
+        self.put_back = ""  # the prompt, where an interrupt may have put it back into the box
+        self._has_left_box = False  # the screen was seen without the prompt in its box since Enter was pressed
         self.worked = False
         self.evidence = Evidence()
         self.clock = LimitClock(structs.replace(attempt.turn.limits, first_record=None))
@@ -84,9 +87,8 @@ class TuiTurn:
             self.asks.close()
             await cancel_all([listening, hooked])
         await self._take_signals()  # the last records
-        screen, sent = self.watch.screen, self.reader.sent
-        if self.face.shows(screen, sent) and not self.face.holds(screen, sent):
-            self.usable = False  # an interrupt put it back, and what is not all seen could be somebody else's text
+        if problem is not None or (ending is not None and ending.how == "interrupted"):
+            self._look_for_put_back()
         self.watch.forget_state()
         await self._add(self.reader.flush())
         return Carried(
@@ -95,6 +97,14 @@ class TuiTurn:
             leaked=await self._sweep(),
             worked=self.worked,
         )
+
+    def _look_for_put_back(self) -> None:
+        """After an interrupt. It is not cleared where something else may stand there: the program is given up then."""
+        if self.evidence.sent_at is None:
+            return
+        screen, self.put_back = self.watch.screen, self.reader.sent
+        hidden = self.face.shows(screen, self.put_back) and not self.face.holds(screen, self.put_back)
+        self.usable = self.usable and self._has_left_box and not hidden
 
     async def _begin(self) -> None:
         globs = self.face.transcripts(self.attempt.effective_turn)
@@ -164,7 +174,8 @@ class TuiTurn:
             start_limit=settings.tui_start,
             receipt_limit=settings.tui_receipt,
             reached=self._reached,
-            previous=self.previous,
+            used=self.used,
+            put_back=self.put_back_before,
             stages=[],
         )
 
@@ -247,7 +258,7 @@ class TuiTurn:
     async def _signals_of_screen(self) -> None:
         screen, now = self.watch.screen, clock.monotonic()
         says = status_says(self.face.status(screen, structs.replace(self.watch.signals, state="", title="")))
-        if says is None or self.evidence.sent_at is None:
+        if says is None or self.evidence.sent_at is None or self._is_drawn_before_enter(screen, says):
             return
         if says == "ready" and self.reader.result is None and self.evidence.looks_taken:
             text = self._screen_text()
@@ -258,6 +269,11 @@ class TuiTurn:
             if self.face.interrupted and re.search(self.face.interrupted, text):
                 says = "interrupted"
         await self._add_signal("screen", says, now)
+
+    def _is_drawn_before_enter(self, screen: TuiScreen, says: Says) -> bool:
+        """A screen may be late, in a pane above all: the prompt that is still in its box says nothing of the turn."""
+        self._has_left_box = self._has_left_box or says != "ready" or not self.face.shows(screen, self.reader.sent)
+        return not self._has_left_box
 
     async def _add_signal(self, source: SignalSource, says: Says, at: float) -> None:
         """Each that is new stands in the journal."""
