@@ -61,7 +61,7 @@ class TuiTurn:
         self.used = False  # the TUI has taken a prompt before,
         self.put_back_before = ""  # and this one may stand in its box again
         self.put_back = ""  # the prompt, where an interrupt may have put it back into the box
-        self._has_left_box = False  # the screen was seen without the prompt in its box since Enter was pressed
+        self._has_new_screen = False  # one that was drawn since Enter was pressed
         self.worked = False
         self.evidence = Evidence()
         self.clock = LimitClock(structs.replace(attempt.turn.limits, first_record=None))
@@ -104,7 +104,7 @@ class TuiTurn:
             return
         screen, self.put_back = self.watch.screen, self.reader.sent
         hidden = self.face.shows(screen, self.put_back) and not self.face.holds(screen, self.put_back)
-        self.usable = self.usable and self._has_left_box and not hidden
+        self.usable = self.usable and self._has_new_screen and not hidden
 
     async def _begin(self) -> None:
         globs = self.face.transcripts(self.attempt.effective_turn)
@@ -272,8 +272,10 @@ class TuiTurn:
 
     def _is_drawn_before_enter(self, screen: TuiScreen, says: Says) -> bool:
         """A screen may be late, in a pane above all: the prompt that is still in its box says nothing of the turn."""
-        self._has_left_box = self._has_left_box or says != "ready" or not self.face.shows(screen, self.reader.sent)
-        return not self._has_left_box
+        changed = self.watch.changed_at > (self.evidence.sent_at or 0.0)  # before, it had stood still for a while
+        left = says != "ready" or not self.face.shows(screen, self.reader.sent)
+        self._has_new_screen = self._has_new_screen or changed or left
+        return not self._has_new_screen
 
     async def _add_signal(self, source: SignalSource, says: Says, at: float) -> None:
         """Each that is new stands in the journal."""
