@@ -108,6 +108,7 @@ def test_a_session_is_moved(visit: Callable[..., Reader]) -> None:
     shown.send("two [[history]]")
     expect(shown.journal.locator(".md", has_text="one [[say:Here.]]")).to_have_count(1)
     shown.seat.wait("two [[history]]")
+    expect(shown.journal.locator(".envelope")).to_have_count(2)  # else it is asked what becomes of the turn
     shown.move("pipe")
     expect(shown.journal.locator(".line", has_text="moved to pipe")).to_have_count(1)
     expect(page.locator(".panes.visible")).to_have_count(0)
