@@ -800,6 +800,7 @@ def test_the_journal_goes_on_after_the_servers_death(visit: Visit, tmp_path: Pat
         shell = server.shell("run", "claude", "until life-goes-on", "--quiet")
         page.click(".session:has-text('until life-goes-on')")
         expect(said(page)).to_have_text("I wait.")
+        expect(page.get_by_text("Cancel turn")).to_be_enabled()  # the page knows of the turn, too
         server.kill()
         expect(page.locator(".banner")).to_contain_text("Disconnected")
         expect(said(page)).to_have_text("I wait.")

@@ -32,8 +32,10 @@ def ran(stable: Stable, *args: str, **env: str) -> tuple[int, str, str]:
 
 def pane_for(stable: Stable, name: str) -> None:
     """A headless turn: it is the quickest way to a pane."""
-    code, _, err = ran(stable, "run", "script", "go", "--name", name, "--transport", "tmux", OSTLER_TMUX_SHOWS="output")
-    assert code == 0, err
+    code, out, err = ran(
+        stable, "run", "script", "go", "--name", name, "--transport", "tmux", OSTLER_TMUX_SHOWS="output"
+    )
+    assert code == 0, out + err
 
 
 def test_panes_are_listed_tiled_attached_to_and_closed(stable: Stable) -> None:
