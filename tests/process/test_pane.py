@@ -80,3 +80,30 @@ async def test_what_could_not_be_typed_is_told_and_the_next_keys_come(pane, unti
         pane.write(b"lost\n")
     pane.write(b"again\n")
     await until(lambda: seen.count(b"again") == 2)  # as it is typed, and as `cat` says it
+
+
+async def test_output_that_its_listener_cannot_take_costs_nothing_else(client, pane, until, caplog):
+    seen = bytearray()
+
+    def take(data):
+        seen.extend(data)
+        if b"first" in data:
+            raise ValueError("it slipped")
+
+    pane.start(take)
+    pane.write(b"first\n")
+    await until(lambda: "reading from tmux" in caplog.text and "it slipped" in caplog.text)
+    assert await client.command("display-message", "-p", "still here") == ["still here"]
+    pane.write(b"second\n")
+    await until(lambda: seen.count(b"second") == 2)
+    assert client.alive
+
+
+async def test_what_is_asked_when_a_client_is_closed_is_answered(client, until):
+    asked = asyncio.create_task(client.command("display-message", "-p", "x"))
+    await asyncio.sleep(0)
+    await client.close()
+    await until(asked.done)
+    assert isinstance(asked.exception(), OstlerError | None)
+    with pytest.raises(OstlerError, match="the tmux server has ended"):
+        await client.command("display-message", "-p", "y")

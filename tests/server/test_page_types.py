@@ -1,4 +1,4 @@
-"""The page's types are those of the OpenAPI document."""
+"""What the page takes from Python: its types are those of the OpenAPI document, the names of inputs those of agents."""
 
 import importlib.util
 from pathlib import Path
@@ -20,6 +20,7 @@ def made() -> ModuleType:
 
 def test_they_are_up_to_date(made: ModuleType) -> None:
     assert made.TARGET.read_text() == made.generated(), "run `make tables`"
+    assert made.NAMES.read_text() == made.generated_names(), "run `make tables`"
 
 
 def test_each_kind_of_schema_has_its_type(made: ModuleType) -> None:
@@ -43,6 +44,10 @@ def test_each_kind_of_schema_has_its_type(made: ModuleType) -> None:
     assert made.declaration("Row", struct) == (
         "/** Two lines. */\nexport interface Row {\n  id: string;\n  exit?: Exit;\n}\n"
     )
+
+
+def test_the_names_of_inputs_are_lists(made: ModuleType) -> None:
+    assert 'export const COMMAND_NAMES = ["command", "cmd"];\n' in made.generated_names()
 
 
 def test_what_comes_over_websockets_and_streams_is_in_it(made: ModuleType) -> None:

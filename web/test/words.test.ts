@@ -71,6 +71,8 @@ test("an edit without a diff shows its own texts; the input tells what is left",
   assert.deepEqual([is.diffs[0]?.path, is.diffs[0]?.added, is.diffs[0]?.removed], ["a.py", 1, 1]);
   assert.equal(otherInput(edit, is), "replace_all: true");
   assert.deepEqual(shown(tool({ ...edit, end: { ...end, ok: false } }), "/w").diffs, []);
+  const camel = tool({ name: "edit", category: "edit", title: "/w/a.py", input: { filePath: "/w/a.py", oldString: "a = 1", newString: "a = 2" }, end });
+  assert.deepEqual([shown(camel, "/w").diffs[0]?.path, otherInput(camel, shown(camel, "/w"))], ["a.py", null]);
 });
 
 test("output is shown without its escape sequences", () => {

@@ -1,4 +1,7 @@
-"""What a tool call is about, out of its input: a command, or files. Every agent has its own names for them."""
+"""What a tool call is about, out of its input: a command, or files. Every agent has its own names for them.
+
+The page has these names from here: `make tables`.
+"""
 
 from typing import Any
 
@@ -6,6 +9,11 @@ from ostler.model import Asked
 
 PATH_NAMES = ("file_path", "filePath", "filepath", "path", "absolute_path", "notebook_path", "fileName")
 COMMAND_NAMES = ("command", "cmd")
+SEARCH_NAMES = ("pattern", "query", "url")
+OLD_TEXT_NAMES = ("old_string", "oldString", "old_str")  # what an edit replaces
+NEW_TEXT_NAMES = ("new_string", "newString", "new_str")
+CONTENT_NAMES = ("content", "file_text", "fileText")  # all of a file that is written
+PATCH_NAMES = ("patch",)
 
 
 def command_of(input: Any) -> str:
@@ -33,7 +41,7 @@ def paths_of(asked: Asked) -> list[str]:
 def title_of(name: str, input: Any) -> str:
     """One line for people: the command, path or pattern that a tool call is about."""
     if isinstance(input, dict):
-        for key in (*COMMAND_NAMES, *PATH_NAMES, "pattern", "query", "url"):
+        for key in (*COMMAND_NAMES, *PATH_NAMES, *SEARCH_NAMES):
             value = input.get(key)
             if isinstance(value, list):
                 value = " ".join(str(part) for part in value)

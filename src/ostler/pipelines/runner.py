@@ -20,6 +20,7 @@ from ostler.pipelines.report import report
 from ostler.pipelines.runs import Runs
 from ostler.pipelines.takeover import was_lost
 from ostler.pipelines.values import failed_expression, items_of, joined, values_of
+from ostler.supervise import Loop
 from ostler.work import Ostler
 from ostler.work.store_changes import change_since
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from ostler.pipelines.engine import Job
     from ostler.pipelines.shared_runs import SharedRuns
     from ostler.pipelines.steps import Steps
+
+_LOOK = 1.0  # seconds at most between two looks, also where looking fails
 
 OnNode = Callable[[NodeRow], None]
 
@@ -81,12 +84,12 @@ class PipelineRunner:
     async def _to_the_end(self) -> RunRow:
         await self._runs.change(self._row.id, owner=self._o.desk.id, error="")
         await self._engine.launch()
-        watching = asyncio.create_task(self._watch_for_cancel())
+        watching = Loop(f"looking whether run {self._row.id} is cancelled", self._look_for_cancel, longest=_LOOK)
+        watching.start()
         try:
             await self._all()
         finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
+            await watching.stop()
         row = await self._end()
         await self._engine.forget()
         return row
@@ -106,12 +109,14 @@ class PipelineRunner:
             raise OstlerError("busy", f"another ostler process runs {self._row.id}", hint) from None
         return fd
 
-    async def _watch_for_cancel(self) -> None:
+    async def _look_for_cancel(self) -> None:
         """Other processes ask for it in the store."""
-        while self._runs.state(self._row.id) != "cancelling":
-            await change_since(self._o.store, self._o.store.data_version())
-        await self._runs.change(self._row.id, state="cancelling")  # so that all machines know
-        await self._work.cancel()
+        version = self._o.store.data_version()
+        if self._runs.state(self._row.id) == "cancelling":
+            await self._runs.change(self._row.id, state="cancelling")  # so that all machines know
+            await self._work.cancel()
+            await asyncio.Future()  # there is nothing more to look for
+        await change_since(self._o.store, version)
 
     async def _all(self) -> None:
         tasks: dict[str, asyncio.Task[NodeResult]] = {}

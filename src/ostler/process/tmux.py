@@ -5,7 +5,7 @@ import logging
 import os
 from asyncio.subprocess import DEVNULL, PIPE, Process, create_subprocess_exec
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -19,6 +19,7 @@ from ostler.process.control_mode import (
     command_line,
     version_of,
 )
+from ostler.supervise import FIRST_PAUSE, Loop
 
 NEEDED = (3, 2)
 PATIENCE = 10.0  # seconds for an answer of a server that is asked something
@@ -62,7 +63,10 @@ class TmuxClient:
         self._opening = 0  # panes that are just being made
         self._changed: list[Callable[[], None]] = []
         self.alive = True
-        self._reading = asyncio.create_task(self._read())
+        self._events: Iterator[ControlEvent] = iter(())  # what came and is to be handed on
+        # All panes wait while it pauses: never for long.
+        self._reading = Loop(f"reading from tmux ({process.pid})", self._read, longest=FIRST_PAUSE)
+        self._reading.start()
 
     @classmethod
     async def start(cls, place: TmuxPlace, words: tuple[str, ...], lost: Callable[[], None]) -> "TmuxClient":
@@ -142,16 +146,23 @@ class TmuxClient:
         except TimeoutError:
             self._process.kill()
             await self._process.wait()
-        await asyncio.gather(self._reading, return_exceptions=True)
+        await self._reading.stop()
+        self._ended()
 
     async def _read(self) -> None:
+        """Hands on what came, then reads on. An event that its listener cannot take costs no other one."""
+        for event in self._events:
+            self._take(event)
         assert self._process.stdout is not None
         try:
-            while data := await self._process.stdout.read(_PIECE):
-                for event in self._parser.feed(data):
-                    self._take(event)
-        finally:
+            data = await self._process.stdout.read(_PIECE)
+        except OSError as error:
+            _log.warning("nothing more can be read from tmux: %s", error)
+            data = b""
+        if not data:
             self._ended()
+            await asyncio.Future()  # until it is stopped
+        self._events = iter(self._parser.feed(data))
 
     def _take(self, event: ControlEvent) -> None:
         match event:
@@ -172,6 +183,8 @@ class TmuxClient:
                     call()
 
     def _ended(self) -> None:
+        if not self.alive:
+            return
         self.alive = False
         gone = CommandReply(False, (b"tmux has ended",), asked=True)
         _settle(self._hello, gone)

@@ -81,6 +81,7 @@ async def test_one_interface_wherever_it_lives(ostler: Ostler, run: Any, where: 
     terminal = await run(where, ASKS)
     assert type(terminal) is WHERE[where]
     id = terminal.row.id
+    assert repr(terminal) == f"<{WHERE[where].__name__} {id} 'sh': pty, live>"
     await says(terminal, "name?")
     assert (await terminal.snapshot()).text[0] == "name?"
     waiting = asyncio.create_task(terminal.wait())
@@ -92,7 +93,7 @@ async def test_one_interface_wherever_it_lives(ostler: Ostler, run: Any, where: 
     assert isinstance(told[0], Hello) and isinstance(told[-1], Gone) and told[-1].exit == Exit(code=3)
     assert await waiting == Exit(code=3)
     ended = await ostler.terminals.locate(id)
-    assert type(ended) is EndedTerminal
+    assert type(ended) is EndedTerminal and repr(ended) == f"<EndedTerminal {id} 'sh': pty, ended>"
     for each in (terminal, ended):  # what was located while it lived stays good
         assert (each.row.state, each.row.exit, await each.wait()) == ("ended", Exit(code=3), Exit(code=3))
         assert (await each.text()).splitlines() == ["name?", "ann", "hello ann"]

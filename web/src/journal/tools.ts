@@ -3,6 +3,7 @@
 import { addedDiff, parseDiff, replacedDiff, type FileDiff } from "../lib/diff";
 import { plural } from "../lib/format";
 import type { IconName } from "../lib/icons";
+import { COMMAND_NAMES, CONTENT_NAMES, NEW_TEXT_NAMES, OLD_TEXT_NAMES, PATCH_NAMES, PATH_NAMES, SEARCH_NAMES } from "../tool_names";
 import type { Ask, Entry, Tool } from "./book";
 
 interface Sort {
@@ -28,9 +29,8 @@ const OTHER = "use a tool"; // whose own name stands beside it
 /** ostler's words that this page has words of its own for. */
 export const KNOWN_TOOLS = Object.keys(SORTS);
 
-const COMMANDS = ["command", "cmd"];
-const TEXTS = ["content", "file_text", "fileText", "old_string", "new_string", "old_str", "new_str", "patch"];
-const SUBJECTS = ["file_path", "path", "pattern", "query", "url"];
+const TEXTS = [...CONTENT_NAMES, ...OLD_TEXT_NAMES, ...NEW_TEXT_NAMES, ...PATCH_NAMES];
+const SUBJECTS = [...PATH_NAMES, ...SEARCH_NAMES];
 
 export interface ToolView {
   verb: string;
@@ -70,7 +70,7 @@ export function describeAsk(ask: Ask, folder: string): AskDescription {
   const paths = has.diffs.map((diff) => diff.path); // stand above their diffs
   const about = has.command || paths.length > 0 ? null : subject(ask, fields);
   const told = (name: string, value: string) =>
-    name === about?.field || paths.includes(within(value, folder)) || (COMMANDS.includes(name) ? field(ask.input, name) === has.command : shownFields(has).has(name));
+    name === about?.field || paths.includes(within(value, folder)) || (COMMAND_NAMES.includes(name) ? field(ask.input, name) === has.command : shownFields(has).has(name));
   const rest = fields.filter(([name, value]) => !told(name, value));
   return {
     ...has,
@@ -101,7 +101,7 @@ function asText(value: unknown): string {
 
 /** Fields of an input that stand in its command or its diffs. */
 function shownFields(has: ToolView): Set<string> {
-  const told = has.command ? COMMANDS : [];
+  const told = has.command ? COMMAND_NAMES : [];
   return new Set(has.diffs.length > 0 ? [...told, ...TEXTS] : told);
 }
 
@@ -130,24 +130,24 @@ function field(input: unknown, ...names: string[]): string {
 function targetOf(tool: Tool): string {
   const told =
     tool.title ||
-    field(tool.input, "file_path", "path", "command", "cmd", "pattern", "query", "url", "description") ||
+    field(tool.input, ...COMMAND_NAMES, ...SUBJECTS, "description") ||
     tool.files[0]?.path ||
     (tool.input == null ? "" : JSON.stringify(tool.input));
   return (told.split("\n", 1)[0] ?? "").slice(0, 300);
 }
 
 function commandOf(tool: Tool): string {
-  return field(tool.input, "command", "cmd") || tool.title;
+  return field(tool.input, ...COMMAND_NAMES) || tool.title;
 }
 
 function diffsOf(tool: Tool, verb: string | undefined, folder: string): FileDiff[] {
   if (tool.end?.diff) return parseDiff(tool.end.diff);
   if (tool.end && !tool.end.ok) return [];
-  const path = within(field(tool.input, "file_path", "path", "filename") || tool.title, folder);
-  const before = field(tool.input, "old_string", "old_str");
-  const after = field(tool.input, "new_string", "new_str");
+  const path = within(field(tool.input, ...PATH_NAMES) || tool.title, folder);
+  const before = field(tool.input, ...OLD_TEXT_NAMES);
+  const after = field(tool.input, ...NEW_TEXT_NAMES);
   if (verb === "Edit" && (before || after)) return [replacedDiff(path, before, after)];
-  const content = field(tool.input, "content", "file_text", "fileText");
+  const content = field(tool.input, ...CONTENT_NAMES);
   if (verb === "Write" && content) return [addedDiff(path, content)];
   return [];
 }

@@ -25,7 +25,7 @@ from ostler.terminal.viewer_protocol import (
 from ostler.terminal.viewer_snapshot import LIMIT, viewer_snapshot
 from ostler.work.terminals.context import TerminalContext
 from ostler.work.terminals.files import kept_screen, recorded_output, recorded_snapshot, recorded_text
-from ostler.work.terminals.terminal import watch_rows
+from ostler.work.terminals.terminal import described, watch_rows
 
 
 class EndedTerminal:
@@ -34,6 +34,9 @@ class EndedTerminal:
     def __init__(self, row: TerminalRow, context: TerminalContext) -> None:
         self.row = row
         self._context = context
+
+    def __repr__(self) -> str:
+        return described(self, self.row)
 
     async def snapshot(self, history: bool = False, at: float | None = None) -> Snapshot:
         if at is not None:

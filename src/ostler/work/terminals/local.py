@@ -11,7 +11,7 @@ from ostler.terminal.screen.protocol import Snapshot
 from ostler.terminal.viewer_protocol import Format, Gone, ScreenRows, ViewerInput, Viewing
 from ostler.work.terminals.context import TerminalContext
 from ostler.work.terminals.ended import EndedTerminal
-from ostler.work.terminals.terminal import Source, watch_rows
+from ostler.work.terminals.terminal import Source, described, watch_rows
 
 
 class LocalTerminal:
@@ -19,6 +19,9 @@ class LocalTerminal:
 
     def __init__(self, source: Source, context: TerminalContext) -> None:
         self._source, self._context = source, context
+
+    def __repr__(self) -> str:
+        return described(self, self.row)
 
     @property
     def row(self) -> TerminalRow:

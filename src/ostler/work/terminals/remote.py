@@ -25,7 +25,7 @@ from ostler.work.terminals.requests import (
     TypeIntoTerminal,
     ViewTerminal,
 )
-from ostler.work.terminals.terminal import watch_rows
+from ostler.work.terminals.terminal import described, watch_rows
 
 
 class RemoteTerminal:
@@ -43,6 +43,9 @@ class RemoteTerminal:
         self._owner, self._row = owner, row
         self._context, self._store = context, context.store
         self._find, self._last_state = find, last_state
+
+    def __repr__(self) -> str:
+        return described(self, self._row)
 
     @property
     def row(self) -> TerminalRow:

@@ -90,6 +90,12 @@ class Terminal(Protocol):
         ...
 
 
+def described(terminal: Terminal, row: TerminalRow) -> str:
+    """The `repr` of a terminal. `row`: as far as it is known without a look into the store."""
+    name = f" {row.name!r}" if row.name else ""
+    return f"<{type(terminal).__name__} {row.id}{name}: {row.source}, {row.state}>"
+
+
 async def watch_rows(terminal: Terminal) -> AsyncGenerator[ScreenRows | Gone, None]:
     """What `Terminal.rows` gives. Raises what is wrong, `crashed` when the process that has it is gone."""
     viewing = await terminal.view(Author("rows", "automation"), format="rows")
