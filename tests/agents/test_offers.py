@@ -9,8 +9,8 @@ from agents.acp_replayed import CAPTURES, HOST, turn_of
 from agents.codex_played import Played
 from ostler.access import Access
 from ostler.agents import AGENTS
-from ostler.agents.claude_dialog import ClaudeDialog
-from ostler.agents.claude_reader import ClaudeReader
+from ostler.agents.claude.dialog import ClaudeDialog
+from ostler.agents.claude.reader import ClaudeReader
 from ostler.agents.dialog import Dialog, Emit, Fail, Over, Ready, Write
 from ostler.agents.offers import LONGEST, MOST, listed
 from ostler.errors import OstlerError

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import pytest
 
 from agents.acp_replayed import HOST, turn_of
-from ostler.agents.claude_reader import ClaudeReader
+from ostler.agents.claude.reader import ClaudeReader
 from ostler.agents.dialog import Ask, Emit, Fail, Over, Ready, Withdrawn, Write
 from ostler.agents.stream_dialog import ALWAYS, ONCE, REJECT, StreamDialog, rules_of
 from ostler.errors import OstlerError

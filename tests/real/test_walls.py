@@ -219,7 +219,7 @@ async def test_a_login_that_is_about_to_end_is_renewed_before_the_turn_and_kept(
     if not renews:  # as for one that ends while the turn runs
         state = structs.replace(agent.state, renew=())
         monkeypatch.setattr(
-            importlib.import_module("ostler.agents.claude"), "AGENT", structs.replace(agent, state=state)
+            importlib.import_module("ostler.agents.claude.agent"), "AGENT", structs.replace(agent, state=state)
         )
     with token_server(yard.home.parent) as (tokens, env):
         yard.env |= env

@@ -15,8 +15,8 @@ from ostler.agents import AGENTS
 from ostler.agents.adapter import Agent
 from ostler.agents.dialog import AnswerKind, Emit, Step
 from ostler.agents.reader import Reader
-from ostler.agents.script import AGENT, ScriptReader
-from ostler.agents.script_dialog import ScriptDialog
+from ostler.agents.script.agent import AGENT, ScriptReader
+from ostler.agents.script.dialog import ScriptDialog
 from ostler.agents.values import Record
 from ostler.errors import OstlerError
 from ostler.model import AnyEvent, Ended, Exit, Host, Launch, Notice, Turn, Verdict

@@ -31,7 +31,7 @@ WORK = (
 @pytest.fixture
 def shadowed(stable: Stable, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stable]:
     """The scripted agent keeps its state as gemini and qwen do: a shadow stands in for it, and has a login in it."""
-    import ostler.agents.script as module
+    import ostler.agents.script.agent as module
 
     state = State(shadowed=STATE, kept=(f"{STATE}/sessions",), anew=("launches*",), logins={"login.json": tuple(OLD)})
     monkeypatch.setattr(module, "AGENT", structs.replace(AGENTS["script"], state=state))

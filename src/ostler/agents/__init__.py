@@ -1,4 +1,4 @@
-"""WHAT to run and HOW to read it: one file for each coding agent, all of it pure.
+"""WHAT to run and HOW to read it: one file or folder for each coding agent, all of it pure.
 
 `AGENTS` has those that come with ostler, by name; settings and other packages have more of them
 (see work/known_agents.py). `agent_for` chooses one by name or model.
@@ -14,14 +14,14 @@ from ostler.agents.reader import Reader, decode
 from ostler.errors import OstlerError, quoted
 
 _FILES = {  # name → the module whose AGENT it is, in the order of lists and tables
-    "claude": "claude",
+    "claude": "claude.agent",
     "codex": "codex.agent",
-    "gemini": "gemini",
+    "gemini": "gemini.agent",
     "cursor": "cursor",
-    "qwen": "qwen",
-    "opencode": "opencode",
-    "copilot": "copilot",
-    "script": "script",
+    "qwen": "qwen.agent",
+    "opencode": "opencode.agent",
+    "copilot": "copilot.agent",
+    "script": "script.agent",
 }
 
 

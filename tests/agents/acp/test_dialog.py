@@ -7,9 +7,9 @@ from msgspec import structs
 
 from agents.acp_replayed import Replay
 from ostler.agents.acp.protocol import Acp
-from ostler.agents.copilot_dialog import ACP as COPILOT_ACP
-from ostler.agents.gemini_dialog import ACP as GEMINI
-from ostler.agents.opencode_dialog import ACP as OPENCODE_ACP
+from ostler.agents.copilot.dialog import ACP as COPILOT_ACP
+from ostler.agents.gemini.dialog import ACP as GEMINI
+from ostler.agents.opencode.dialog import ACP as OPENCODE_ACP
 from ostler.model import (
     FileChange,
     Limited,

@@ -9,7 +9,7 @@ from agents.acp_replayed import HOST, dialog_of, opened, turn_of
 from ostler.agents.acp.dialog import AcpDialog
 from ostler.agents.acp.protocol import Acp
 from ostler.agents.dialog import Fail, Ready
-from ostler.agents.gemini_dialog import ACP as GEMINI
+from ostler.agents.gemini.dialog import ACP as GEMINI
 from ostler.model import Exit, McpServer, Problem
 
 

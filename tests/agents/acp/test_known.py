@@ -7,12 +7,13 @@ from msgspec import structs
 
 from agents.acp_replayed import HOST, opened, turn_of
 from ostler.access import Access
-from ostler.agents import AGENTS, claude
+from ostler.agents import AGENTS
 from ostler.agents.acp import any_agent as any_acp
 from ostler.agents.acp.known import CODEX_ACP, KNOWN, known
 from ostler.agents.acp.protocol import unasking
 from ostler.agents.acp.reader import AcpReader
 from ostler.agents.adapter import Agent
+from ostler.agents.claude import agent as claude
 from ostler.agents.dialog import Fail, Ready, Write
 from ostler.errors import OstlerError
 from ostler.model import Host, Launch, Limited

@@ -9,10 +9,10 @@ from agents.acp_replayed import HOST, Replay, dialog_of, opened, turn_of
 from ostler.access import Access
 from ostler.agents.acp.dialog import AcpDialog
 from ostler.agents.acp.protocol import Acp
-from ostler.agents.copilot_dialog import ACP as COPILOT
+from ostler.agents.copilot.dialog import ACP as COPILOT
 from ostler.agents.dialog import Dialog, Emit, Fail, Over, Ready, Write
-from ostler.agents.gemini_dialog import ACP as GEMINI
-from ostler.agents.opencode_dialog import ACP as OPENCODE
+from ostler.agents.gemini.dialog import ACP as GEMINI
+from ostler.agents.opencode.dialog import ACP as OPENCODE
 from ostler.errors import OstlerError
 from ostler.model import Offer, Offered
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ostler.agents.script import AGENT, ScriptReader
+from ostler.agents.script.agent import AGENT, ScriptReader
 from ostler.errors import OstlerError
 from ostler.model import Launch, Turn
 from ostler.process import Warden, chunks

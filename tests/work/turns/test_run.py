@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from ostler.agents import AGENTS, script
-from ostler.agents.script import ScriptReader
+from ostler.agents import AGENTS
+from ostler.agents.script import agent as script
+from ostler.agents.script.agent import ScriptReader
 from ostler.errors import OstlerError
 from ostler.model import (
     AnyEvent,

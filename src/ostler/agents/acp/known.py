@@ -10,15 +10,17 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from ostler.agents import claude, gemini, qwen
 from ostler.agents.acp.face import acp_face, bare
 from ostler.agents.acp.protocol import Acp
 from ostler.agents.acp.reader import AcpReader
 from ostler.agents.adapter import Agent
+from ostler.agents.claude import agent as claude
 from ostler.agents.codex import agent as codex
 from ostler.agents.codex.items import retry_of
-from ostler.agents.gemini_dialog import ACP as GEMINI_ACP
+from ostler.agents.gemini import agent as gemini
+from ostler.agents.gemini.dialog import ACP as GEMINI_ACP
 from ostler.agents.launches import ARGUMENT_LIMIT, refuse_tool_lists, refuse_untrusted
+from ostler.agents.qwen import agent as qwen
 from ostler.agents.values import Record, table, text
 from ostler.model import Host, Launch, Limited, Turn
 

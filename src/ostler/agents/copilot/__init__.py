@@ -1,0 +1,1 @@
+"""copilot: GitHub's Copilot CLI, one-shot, in dialogs (ACP) and in its own screen."""

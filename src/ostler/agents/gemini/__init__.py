@@ -1,0 +1,1 @@
+"""gemini: Google's Gemini CLI, one-shot, in dialogs (ACP) and in its own screen."""

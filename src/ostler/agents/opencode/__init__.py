@@ -1,0 +1,1 @@
+"""opencode: one-shot (`opencode run`) and in dialogs (ACP)."""
