@@ -3,6 +3,8 @@
 import re
 from typing import TYPE_CHECKING
 
+from ostler.terminal.safe import ACTING
+
 if TYPE_CHECKING:
     from ostler.process import Size
 
@@ -10,10 +12,7 @@ MIN_SIZE, MAX_SIZE = (20, 5), (500, 200)  # columns, rows; below the minimum the
 ABSURD = 10_000  # more cells in a row or column than any screen: a mistake, not meant
 TITLE_LIMIT = 256
 
-# C0 and C1 controls, line separators, bidi controls, tags, lone surrogates.
-_ACTING = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
-)
+_ACTING = re.compile(ACTING)
 
 
 def clamp(cols: int, rows: int) -> "Size":

@@ -7,8 +7,6 @@ from ostler.terminal import keys
 from ostler.terminal.screen.protocol import Modes, key_modes
 from ostler.terminal.viewer_protocol import Control, Paste, PressKey, SendBytes, Type
 
-_REFUSED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
-
 
 def encoded(message: PressKey | Type | Paste | Control | SendBytes, modes: Modes) -> bytes:
     """The bytes; none for a key that the modes do not report. `bad_request` for what cannot be typed."""
@@ -27,7 +25,7 @@ def encoded(message: PressKey | Type | Paste | Control | SendBytes, modes: Modes
 
 def typed(text: str) -> bytes:
     """Characters as if typed: every line end is Enter."""
-    if found := _REFUSED.search(text):
+    if found := keys.UNTYPABLE.search(text):
         hint = "Send it as a key, a control or raw bytes"
         raise OstlerError("bad_request", f"text with the control character U+{ord(found[0]):04X}", hint)
     return re.sub("\r\n|\n", "\r", text).encode()

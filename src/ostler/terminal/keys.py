@@ -63,13 +63,14 @@ def encode(key: Key, modes: KeyModes = PLAIN) -> bytes:
 
 # -- pastes and controls ----------------------------------------------------------------------------
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+# What text has no key for: controls but tab and line ends, and lone surrogates.
+UNTYPABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 _CONTROLS = {"interrupt": b"\x03", "eof": b"\x04", "suspend": b"\x1a"}
 
 
 def paste(text: str, bracketed: bool) -> bytes:
     """Pasted text: line ends as Enter, no control character but tab: without ESC nothing ends the brackets."""
-    clean = _CONTROL.sub("", text).replace("\r\n", "\r").replace("\n", "\r")
+    clean = UNTYPABLE.sub("", text).replace("\r\n", "\r").replace("\n", "\r")
     data = clean.encode()
     return b"\x1b[200~" + data + b"\x1b[201~" if bracketed else data
 
@@ -175,7 +176,7 @@ def _typed(text: str) -> str:
         text.encode()
     except UnicodeEncodeError:
         raise OstlerError("bad_request", "a key typed half a character") from None
-    return "" if _CONTROL.search(text) or "\r" in text or "\n" in text or "\t" in text else text
+    return "" if UNTYPABLE.search(text) or "\r" in text or "\n" in text or "\t" in text else text
 
 
 def _renumbered(data: bytes, mods: frozenset[Mod]) -> bytes:

@@ -2,10 +2,10 @@
 
 import re
 
-# C0 and C1 controls but newline and tab, line separators, bidi controls, tags, lone surrogates.
-_ACTING = (
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
-)
+# Beyond C0: DEL and C1 controls, line separators, bidi controls, tags, lone surrogates.
+_BEYOND = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f"
+ACTING = f"[\x00-\x1f{_BEYOND}]"  # a pattern of what acts, or cannot be seen
+_NOT_IN_TEXT = f"[\x00-\x08\x0b-\x1f{_BEYOND}]"  # the same but for newline and tab
 
 
 def safe(text: str) -> str:
@@ -13,7 +13,7 @@ def safe(text: str) -> str:
     text = text.replace("\r\n", "\n")
     if text.replace("\n", "").replace("\t", "").isprintable():  # nearly all texts: nothing in it can act
         return text
-    return re.sub(_ACTING, _written, text)
+    return re.sub(_NOT_IN_TEXT, _written, text)
 
 
 def one_line(text: str, limit: int = 200) -> str:

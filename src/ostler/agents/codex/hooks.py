@@ -10,6 +10,7 @@ import json
 import re
 from typing import Any
 
+from ostler.agents.codex.toml import toml
 from ostler.agents.hooks import HookFace, hook_settings
 from ostler.model import Host, Turn
 
@@ -27,7 +28,7 @@ def hook_flags(turn: Turn, host: Host, files: dict[str, bytes]) -> list[str]:
     if not hooks:
         return []
     notes = {f"{_PLACE}:{snake(event)}:0:0": {"trusted_hash": trusted_hash(event, hooks[event])} for event in hooks}
-    return [f"--config=hooks={inline({**hooks, 'state': notes})}"]
+    return [f"--config=hooks={toml({**hooks, 'state': notes})}"]
 
 
 def trusted_hash(event: str, groups: list[dict[str, Any]]) -> str:
@@ -42,14 +43,3 @@ def trusted_hash(event: str, groups: list[dict[str, Any]]) -> str:
 def snake(event: str) -> str:
     """`PreToolUse` → `pre_tool_use`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", event).lower()
-
-
-def inline(value: Any) -> str:
-    """A value as TOML in one line."""
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{json.dumps(key)}={inline(each)}" for key, each in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(inline, value)) + "]"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return str(value).lower() if isinstance(value, bool) else str(value)

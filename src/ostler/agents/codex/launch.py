@@ -4,6 +4,7 @@ import json
 
 from ostler.access import Access
 from ostler.agents.codex.hooks import hook_flags
+from ostler.agents.codex.toml import toml
 from ostler.agents.launches import ARGUMENT_LIMIT, SYSTEM_FIRST, refuse_tool_lists, with_attachments
 from ostler.agents.values import UUID
 from ostler.errors import OstlerError, quoted
@@ -117,10 +118,6 @@ def _server(server: McpServer) -> str:
         raise OstlerError("unsupported", what, "Use --dialog")
     args = ",".join(map(toml, server.args))
     return f"--config=mcp_servers.{server.name}={{command={toml(server.command)},args=[{args}]}}"
-
-
-def toml(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def native_image(a: Attachment) -> bool:

@@ -5,8 +5,9 @@ import re
 from ostler.access import Access
 from ostler.agents.codex.access import PROFILE, PROFILES, UNREADABLE, profile_name
 from ostler.agents.codex.hooks import hook_flags
-from ostler.agents.codex.launch import toml, trust_flag
+from ostler.agents.codex.launch import trust_flag
 from ostler.agents.codex.reader import kind_of_message, words_of
+from ostler.agents.codex.toml import toml
 from ostler.agents.launches import refuse_tool_lists, with_attachments
 from ostler.agents.reader import decode
 from ostler.agents.tool_input import title_of
