@@ -23,6 +23,7 @@ from ostler.terminal.screen.protocol import Modes, Snapshot, Update
 from ostler.terminal.viewer_protocol import SendBytes
 from ostler.testing.model import Exchange, ScriptedModel
 from ostler.work import LiveSession, Ostler
+from ostler.work.terminals.programs import ProgramOptions
 from ostler.work.terminals.pty_terminal import PtyTerminal
 from ostler.work.transports.launch_files import place_files
 from ostler.work.transports.transport import Attempt
@@ -97,8 +98,7 @@ class Recorder:
         turn_folder(o.store.folder, live.id, turn.id)  # private: files of the launch are put there
         place_files(attempt)
         env = {name: value for name, value in attempt.env.items() if name not in without}
-        program = await o.terminals.open_program(
-            live.id,
+        options = ProgramOptions(
             attempt.launch.argv[:1] if bare else attempt.launch.argv,
             folder=turn.folder,
             env={name: value for name, value in env.items() if name.startswith("OSTLER_")},
@@ -107,6 +107,7 @@ class Recorder:
             called=turn.agent,
             base=env,
         )
+        program = await o.terminals.open_program(live.id, options)
         made = cls(o, live, attempt, program)
         made.note(agent=turn.agent, version="", size=list(size))
         return made

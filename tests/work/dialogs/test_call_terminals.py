@@ -491,8 +491,8 @@ async def test_a_command_that_is_being_started_ends_with_its_turn(
     opened, stopped = asyncio.Event(), asyncio.Event()
     open_program = ostler.terminals.open_program
 
-    async def slow(*args: Any, **options: Any) -> Any:
-        program = await open_program(*args, **options)
+    async def slow(*args: Any) -> Any:
+        program = await open_program(*args)
         opened.set()
         await stopped.wait()
         return program

@@ -19,6 +19,7 @@ from ostler.model import AnyEvent, Exit, TerminalClosed, TerminalOpened, Turn
 from ostler.store import Redactor
 from ostler.work.dialogs.call_shown import ShownTerminals
 from ostler.work.terminals.context import TerminalContext
+from ostler.work.terminals.programs import ProgramOptions
 from ostler.work.transports.transport import Add
 from ostler.work.turns.environment import ALLOWED, QUIET, matches
 from ostler.work.turns.setup import Setup
@@ -109,8 +110,7 @@ class CallTerminals:
         env = _variables(params)
         argv = _argv(params, {**base, **env}.get("PATH"))
         folder = _folder(params, turn)
-        program = await self._terminals().open_program(
-            self._session,
+        options = ProgramOptions(
             argv,
             folder=folder,
             env=env,
@@ -120,6 +120,7 @@ class CallTerminals:
             base=base,
             wall=walled.wall if walled else None,
         )
+        program = await self._terminals().open_program(self._session, options)
         id = program.row.id
         made = self._known[id] = CallTerminal(program, limit, turn.id, self._add_events)
         title = (argv[2] if argv[:2] == ["sh", "-c"] and not params.get("args") else shlex.join(argv))[:200]

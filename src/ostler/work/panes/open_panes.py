@@ -169,7 +169,7 @@ class Panes(Tuis):
         start = PaneTakeover(servers=self.servers, notes=self.notes, note=note).start
         argv, tui = (note.place.program,), note.shows == "tui"
         options = ProgramOptions(argv, called=note.agent, tui=tui, mark=note.mark, start=start)
-        return await self._terminals().open_pane(note.session, options)
+        return await self._terminals().open_program(note.session, options)
 
     # -- ending
 

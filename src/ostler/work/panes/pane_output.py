@@ -99,7 +99,7 @@ async def _started(attempt: Attempt, context: TurnContext, panes: "Panes", termi
     ).start
     try:
         await asyncio.to_thread(_write_input, attempt, folder)
-        return await terminals.open_pane(session.id, pane_options(attempt, note, start))
+        return await terminals.open_program(session.id, pane_options(attempt, note, start))
     except BaseException:
         remove_files(placed)
         raise
@@ -112,7 +112,7 @@ async def _taken_up(attempt: Attempt, context: TurnContext, panes: "Panes", term
     if (hooks := HookFile.of(attempt, note.placed)) is not None:
         await asyncio.to_thread(hooks.take_over)
     start = PaneTakeover(servers=panes.servers, notes=panes.notes, note=note).start
-    return await terminals.open_pane(note.session, pane_options(attempt, note, start))
+    return await terminals.open_program(note.session, pane_options(attempt, note, start))
 
 
 async def _again(panes: "Panes", note: PaneNote | None, place: tuple[str, str, str]) -> str:

@@ -70,7 +70,7 @@ class PaneTui(LiveTui):
         ).start
         try:
             options = pane_options(attempt, note, start)
-            program = await resources.terminals.open_pane(session.id, options)
+            program = await resources.terminals.open_program(session.id, options)
         except BaseException:
             remove_files(placed)
             notes.remove(session.id)
@@ -81,7 +81,7 @@ class PaneTui(LiveTui):
     async def take_over(cls, attempt: Attempt, resources: PaneResources, note: PaneNote) -> "PaneTui":
         """The program that runs in a pane already. Raises where it is gone."""
         start = PaneTakeover(servers=resources.servers, notes=resources.notes, note=note).start
-        program = await resources.terminals.open_pane(note.session, pane_options(attempt, note, start))
+        program = await resources.terminals.open_program(note.session, pane_options(attempt, note, start))
         tui = cls(attempt, program, note.placed, resources)
         tui._watch.join_late()
         return tui

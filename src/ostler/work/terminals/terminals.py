@@ -10,7 +10,7 @@ from msgspec import structs
 from ostler import clock
 from ostler.access import Rights
 from ostler.errors import OstlerError, quoted
-from ostler.model import Exit, Owner, Session, SignalName, TerminalRow, Wall
+from ostler.model import Exit, Owner, Session, SignalName, TerminalRow
 from ostler.store.watch import StoreWatch
 from ostler.terminal.lease import Author
 from ostler.terminal.live import LiveTerminal
@@ -72,50 +72,16 @@ class Terminals:
         Raises `not_found` (session, folder), `missing` (command), `bad_request`, `exists` (a live one of that
         name), `too_many`; then nothing is left behind.
         """
-        program = await self.open_program(session, argv, folder=folder, env=env, cols=cols, rows=rows, name=name)
+        options = ProgramOptions(argv, folder=folder, env=env or {}, cols=cols, rows=rows, name=name)
+        program = await self.open_program(session, options)
         if primary:
             await self.set_primary(program.row.session, program.row.id)
         return LocalTerminal(program, self._context)
 
-    async def open_program(
-        self,
-        session: str,
-        argv: Sequence[str],
-        *,
-        folder: str | None = None,
-        env: Mapping[str, str] | None = None,
-        cols: int = 80,
-        rows: int = 24,
-        name: str | None = None,
-        called: str = "",
-        turn: str | None = None,
-        base: Mapping[str, str] | None = None,
-        wall: Wall | None = None,
-        mark: str = "",
-        tui: bool = False,
-        listed: bool = True,
-    ) -> PtyTerminal:
-        """The same for what runs it: `turn` if it is what that turn runs. With `base` instead of the user's
-        environment it is a command that the turn's agent has us run, or the agent's own screen (`tui`); or with its
-        `mark` the agent itself. One that is not `listed` is of a session to come: nobody sees it until `publish`.
-        """
-        options = ProgramOptions(
-            argv,
-            folder=folder,
-            env=env or {},
-            cols=cols,
-            rows=rows,
-            name=name,
-            called=called,
-            turn=turn,
-            base=base,
-            wall=wall,
-            mark=mark,
-            tui=tui,
-            listed=listed,
-        )
-        if not listed:
-            return await self._programs.open(session, check_folder(folder or "."), options)
+    async def open_program(self, session: str, options: ProgramOptions) -> PtyTerminal:
+        """The same for what runs it. One that is not `listed` is of a session to come: only `publish` shows it."""
+        if not options.listed:
+            return await self._programs.open(session, check_folder(options.folder or "."), options)
         owner = self._session(session)
         await self._settle(self._store.terminals(owner.id, live=True))
         return await self._programs.open(owner.id, owner.folder, options)
@@ -123,12 +89,6 @@ class Terminals:
     async def publish(self, program: PtyTerminal) -> None:
         """Stores one that was not listed, now that its session is there. Nothing happens to one that is listed."""
         await self._programs.publish(program)
-
-    async def open_pane(self, session: str, options: ProgramOptions) -> PtyTerminal:
-        """The same in a pane of tmux, which `options.start` makes or takes over."""
-        owner = self._session(session)
-        await self._settle(self._store.terminals(owner.id, live=True))
-        return await self._programs.open(owner.id, owner.folder, options)
 
     # -- finding -----------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ import asyncio
 from msgspec import structs
 
 from ostler.model import Exit, Problem, TerminalClosed, TerminalOpened, Verdict
+from ostler.work.terminals.programs import ProgramOptions
 from ostler.work.terminals.pty_terminal import PtyTerminal
 from ostler.work.terminals.terminals import Terminals
 from ostler.work.transports.launch_files import place_files
@@ -33,8 +34,7 @@ class TerminalTransport:
     async def _run(self, attempt: Attempt, context: TurnContext) -> Carried:
         turn, size, terminals = attempt.turn, attempt.size, self._terminals
         assert size is not None
-        program = await terminals.open_program(
-            turn.session,
+        options = ProgramOptions(
             attempt.launch.argv,
             folder=turn.folder,
             env=turn.env,
@@ -43,6 +43,7 @@ class TerminalTransport:
             turn=turn.id,
             wall=attempt.wall,
         )
+        program = await terminals.open_program(turn.session, options)
         source = attempt.launch.stdin if attempt.stdin is None else attempt.stdin
         typing = [asyncio.create_task(program.type_in(source))] if source != b"" else []
         try:

@@ -29,6 +29,7 @@ from ostler.terminal.viewer_protocol import SendBytes
 from ostler.work.dialogs.open_dialogs import Fingerprint, fingerprint
 from ostler.work.hooks.hook_turn import HookTurn
 from ostler.work.terminals.new_terminal import COLS, ROWS
+from ostler.work.terminals.programs import ProgramOptions
 from ostler.work.terminals.pty_terminal import PtyTerminal
 from ostler.work.terminals.terminals import Terminals
 from ostler.work.transports.launch_files import place_files, place_wall
@@ -145,8 +146,7 @@ class VisibleTransport:
 
     async def _open(self, attempt: Attempt, idle: float, job: str) -> PtyTerminal:
         size = attempt.size or Size(COLS, ROWS)
-        return await self._terminals().open_program(
-            attempt.turn.session,
+        options = ProgramOptions(
             (sys.executable, "-IS", str(Path(job_host.__file__)), f"{idle:g}", job),
             folder=attempt.turn.folder,
             base={},
@@ -156,6 +156,7 @@ class VisibleTransport:
             called=attempt.agent.name,
             wall=attempt.wall,
         )
+        return await self._terminals().open_program(attempt.turn.session, options)
 
     async def _end(self, attempt: Attempt, program: PtyTerminal, context: TurnContext | None = None) -> None:
         """Ends the terminal with all that runs in it: nothing else stops a command for sure."""

@@ -12,6 +12,7 @@ from ostler.model import TerminalClosed, TerminalOpened
 from ostler.process import Size
 from ostler.work.dialogs.asks import AskAnswer
 from ostler.work.terminals.new_terminal import COLS, ROWS
+from ostler.work.terminals.programs import ProgramOptions
 from ostler.work.terminals.pty_terminal import PtyTerminal
 from ostler.work.terminals.terminals import Terminals
 from ostler.work.transports.launch_files import place_files
@@ -63,20 +64,20 @@ class LiveTui:
         """
         size = attempt.size or Size(COLS, ROWS)
         placed = place_files(attempt)
+        options = ProgramOptions(
+            attempt.launch.argv,
+            folder=attempt.turn.folder,
+            env={name: value for name, value in attempt.env.items() if name.startswith("OSTLER_")},
+            cols=size.cols,
+            rows=size.rows,
+            called=attempt.agent.name,
+            base=attempt.env,
+            wall=attempt.wall,
+            tui=True,
+            listed=listed,
+        )
         try:
-            program = await terminals.open_program(
-                attempt.turn.session,
-                attempt.launch.argv,
-                folder=attempt.turn.folder,
-                env={name: value for name, value in attempt.env.items() if name.startswith("OSTLER_")},
-                cols=size.cols,
-                rows=size.rows,
-                called=attempt.agent.name,
-                base=attempt.env,
-                wall=attempt.wall,
-                tui=True,
-                listed=listed,
-            )
+            program = await terminals.open_program(attempt.turn.session, options)
         except BaseException:
             remove_files(placed)
             raise
