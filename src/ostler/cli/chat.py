@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import structs
 
 from ostler.access import ACCESS_ORDER
 from ostler.cli import complain
@@ -17,7 +18,7 @@ from ostler.cli.run import asking
 from ostler.cli.sessions import complete_session
 from ostler.cli.turn_flags import check_turn_flags, system_of, turn_flags, turn_options
 from ostler.errors import OstlerError
-from ostler.model import Offer, Offered
+from ostler.model import Offer, Offered, TurnOptions
 
 if TYPE_CHECKING:
     from ostler.cli.chat_lines import ChatInput, Lines
@@ -65,29 +66,34 @@ def chat(agent: str | None, verbose: bool, **options: Any) -> int:
         ("--session", "--continue", "--name"),
     )
     check_turn_flags(options)
-    options |= {"told": system_of(options), "turn": turn_options(options)}
+    options |= system_of(options)
+    turn = structs.replace(turn_options(options), model=options["model"], access=options["access"], transport="dialog")
     from ostler.cli.turns import settings_for
 
     settings = settings_for(options["folder"])
-    return asyncio.run(_chat(settings, agent, verbose, options))
+    return asyncio.run(_chat(settings, agent, verbose, turn, options))
 
 
-async def _chat(settings: "Settings", agent: str | None, verbose: bool, options: dict[str, Any]) -> int:
+async def _chat(
+    settings: "Settings", agent: str | None, verbose: bool, turn: TurnOptions, options: dict[str, Any]
+) -> int:
     with _ended_by_signals() as ended_by:
         try:
-            return await _talk(settings, agent, verbose, options)
+            return await _talk(settings, agent, verbose, turn, options)
         except asyncio.CancelledError:  # wherever it was: the session may not even be open yet
             if not ended_by:
                 raise
             return 128 + ended_by[0]
 
 
-async def _talk(settings: "Settings", agent: str | None, verbose: bool, options: dict[str, Any]) -> int:
+async def _talk(
+    settings: "Settings", agent: str | None, verbose: bool, turn: TurnOptions, options: dict[str, Any]
+) -> int:
     from ostler.cli.live import print_lines
     from ostler.cli.trusting import ask_for_trust
     from ostler.render.lines import continue_line
 
-    talk = await Chat.open(settings, agent, verbose, options)
+    talk = await Chat.open(settings, agent, verbose, turn, options)
     try:
         ask_for_trust(talk.session.setup, talk.session.row.agent, talk.session.row.folder)
         return await talk.converse()
@@ -120,16 +126,18 @@ def _ended_by_signals() -> Iterator[list[int]]:
 class Chat:
     """One session at a terminal: what is asked of the next turn, and how it is shown."""
 
-    def __init__(self, ostler: "Ostler", session: "LiveSession", verbose: bool, fields: dict[str, Any]) -> None:
+    def __init__(self, ostler: "Ostler", session: "LiveSession", verbose: bool, turn: TurnOptions) -> None:
         self.ostler, self.session = ostler, session
         self.turns, self.running = 0, False  # how many were begun, and whether one runs
         self.left: int | None = None  # the exit code of a Ctrl-C that left
         self.offered = ostler.offered(session.id)  # what the agent has, as far as it told
-        self._verbose, self._options = verbose, {"mode": None, **fields}
+        self._verbose, self._options = verbose, turn  # of the next turn
         self._header = ""  # what the last turn said of who works
 
     @classmethod
-    async def open(cls, settings: "Settings", agent: str | None, verbose: bool, options: dict[str, Any]) -> "Chat":
+    async def open(
+        cls, settings: "Settings", agent: str | None, verbose: bool, turn: TurnOptions, options: dict[str, Any]
+    ) -> "Chat":
         """Raises what keeps the first turn from beginning at all: no such agent, no dialogs, no such session."""
         from ostler.cli.turns import opened
         from ostler.work.turns.setup import server_of
@@ -137,15 +145,13 @@ class Chat:
         o = opened(settings, "chat")
         await o.__aenter__()
         try:
-            fields = {name: options[name] for name in ("model", "access")}
             session = await o.session(
                 agent,
                 folder=options["folder"],
                 session=options["session"],
                 name=options["name"],
                 resume_last=options["resume"],
-                **fields,
-                **options["told"],
+                **{key: options[key] for key in ("model", "access", "system", "system_mode")},
             )
             if session.row.agent == "exec":
                 raise OstlerError("bad_request", f"session {session.id} ran commands: it has no agent to talk to")
@@ -157,7 +163,7 @@ class Chat:
         except BaseException:
             await o.__aexit__(None, None, None)
             raise
-        return cls(o, session, verbose, {**fields, **options["turn"], "mcp": mcp})
+        return cls(o, session, verbose, structs.replace(turn, mcp=mcp))
 
     async def close(self) -> None:
         await self.ostler.__aexit__(None, None, None)
@@ -187,12 +193,12 @@ class Chat:
         from ostler.cli.turns import exit_code
 
         prompt, command = line.removeprefix("/") if line.startswith("//") else line, self.is_command(line)
-        access = self._options["access"] or self.session.row.access
+        access = self._options.access or self.session.row.access
         shown = typed.view(access, self._verbose, self._header, _HINT)
         view = asking(self.ostler, self.session, shown, typed)
         self.turns, self.running = self.turns + 1, True
         view.begin(self.session.row.agent)
-        run = self.session.run(prompt, transport="dialog", command=command, **self._options)
+        run = self.session.run(prompt, structs.replace(self._options, command=command))
         try:
             async with contextlib.aclosing(run):
                 async for event in run:
@@ -250,12 +256,13 @@ class Chat:
             case "/commands":
                 self._list("commands")
             case "/model" | "/mode" if rest:
-                self._options[name[1:]] = rest
+                self._options = structs.replace(self._options, **{name[1:]: rest})
                 click.echo(f"{name[1:]} {rest}, from the next prompt on")
             case "/model" | "/mode":
                 self._list(f"{name[1:]}s")
             case "/access" if rest in ACCESS_ORDER:
-                self._options |= {"access": rest, "mode": None}  # a new process begins with the mode of its access
+                # A new process begins with the mode of its access.
+                self._options = structs.replace(self._options, access=rest, mode=None)
                 click.echo(f"access {rest}, from the next prompt on")
             case "/steer" if rest:
                 complain("no turn is running: send it as a prompt", 0)

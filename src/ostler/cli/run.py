@@ -3,9 +3,10 @@
 import contextlib
 import os
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import click
+from msgspec import structs
 
 from ostler.access import ACCESS_ORDER
 from ostler.cli import complain
@@ -19,7 +20,7 @@ from ostler.cli.asking import (
 )
 from ostler.cli.turn_flags import attached, check_turn_flags, system_of, turn_flags, turn_options
 from ostler.errors import OstlerError
-from ostler.model import TransportName
+from ostler.model import Attachment, TransportName, TurnOptions
 
 if TYPE_CHECKING:
     from ostler.cli.ask_view import AskingView, Questioner
@@ -121,7 +122,7 @@ def run(**options: Any) -> int:
     turn = _turn_options(options)
     if who is not None:
         choose(settings, who)  # raises not_found now, not after a long wait for stdin
-    prompt = _with_stdin(prompt, turn, options)
+    prompt, turn = _with_stdin(prompt, turn, options)
     if options["on"]:
         from ostler.cli.run_on import run_on
 
@@ -177,23 +178,22 @@ def _who_and_prompt(settings: "Settings", options: dict[str, Any]) -> tuple[str 
     return who, prompt
 
 
-def _with_stdin(prompt: str | None, turn: dict[str, Any], options: dict[str, Any]) -> str:
+def _with_stdin(prompt: str | None, turn: TurnOptions, options: dict[str, Any]) -> tuple[str, TurnOptions]:
     """The prompt, which stdin may be; what is piped in beside one becomes an attachment of the turn."""
     from ostler.cli.stdin import read_context, read_prompt
-    from ostler.model import Attachment
 
     if prompt is None and options["no_stdin"]:
         raise click.UsageError("--no-stdin and `-` cannot be used together")
     if prompt is None:
-        return read_prompt()
+        return read_prompt(), turn
     text = read_context() if piped() and not options["no_stdin"] else ""
     if text:
-        turn["attachments"] += (Attachment(name="stdin", content=text),)
+        turn = structs.replace(turn, attachments=(*turn.attachments, Attachment(name="stdin", content=text)))
         if not (options["quiet"] or options["json"] or options["events"]):
             from ostler.render.lines import line_count
 
             click.echo(f"note: stdin is added to the prompt ({line_count(text)})", err=True)
-    return prompt
+    return prompt, turn
 
 
 def namer(settings: "Settings") -> Callable[[str], bool]:
@@ -214,33 +214,32 @@ def namer(settings: "Settings") -> Callable[[str], bool]:
     return names
 
 
-def _turn_options(options: dict[str, Any]) -> dict[str, Any]:
-    """What LiveSession.run takes beyond what the session does; files are read here, before anything is stored."""
+def _turn_options(options: dict[str, Any]) -> TurnOptions:
+    """What the flags say of the turn, but not of its session; files are read here, before anything is stored."""
     from ostler.work.turns.schema import load_schema
 
     options |= system_of(options)
-    return {
-        **turn_options(options),
-        "attachments": tuple(map(attached, options["attach"])),
-        "schema": load_schema(options["schema"]) if options["schema"] else None,
-        "wait": options["wait"],
-        "transport": _transport(options),
-        "mode": options["mode"],
-        "wait_for": options["wait_for"],
-        "command": options["command"],
-    }
+    return structs.replace(
+        turn_options(options),
+        attachments=tuple(map(attached, options["attach"])),
+        schema=load_schema(options["schema"]) if options["schema"] else None,
+        transport=_transport(options),
+        mode=options["mode"],
+        wait_for=options["wait_for"],
+        command=options["command"],
+    )
 
 
-def _transport(options: dict[str, Any]) -> str | None:
+def _transport(options: dict[str, Any]) -> TransportName | None:
     """None: nothing was said, and the profile or the agent decides."""
     if options["visible"]:
         return "visible"
-    return options["transport"] or {True: "dialog", False: "pipe"}.get(options["dialog"])
+    if options["dialog"] is not None:
+        return "dialog" if options["dialog"] else "pipe"
+    return cast("TransportName | None", options["transport"])
 
 
-async def _run(
-    settings: "Settings", who: str | None, prompt: str, turn: dict[str, Any], options: dict[str, Any]
-) -> int:
+async def _run(settings: "Settings", who: str | None, prompt: str, turn: TurnOptions, options: dict[str, Any]) -> int:
     import ostler
     from ostler.cli.trusting import ask_for_trust
     from ostler.cli.turns import exit_code, opened, show_turn
@@ -260,20 +259,20 @@ async def _run(
             **{key: options[key] for key in ("model", "access", "system", "system_mode")},
         )
         setup = session.setup
-        for name in dict.fromkeys((session.row.agent, *fallback_of(turn["fallback"], session.row, setup.settings))):
+        for name in dict.fromkeys((session.row.agent, *fallback_of(turn.fallback, session.row, setup.settings))):
             ask_for_trust(setup, name, session.row.folder)
-        turn["limits"] = _limits(session, setup.settings, options)
-        turn["mcp"] = servers_of(options["mcp"], setup.settings)
+        limits, mcp = _limits(session, setup.settings, options), servers_of(options["mcp"], setup.settings)
+        turn = structs.replace(turn, limits=limits, mcp=mcp)
         view = choose_view(
             **{key: options[key] for key in ("json", "events", "quiet", "verbose")},
             access=options["access"] or session.row.access,
         )
-        if may_ask(session, setup.settings, turn["transport"], turn["hooks"]) and not options["events"]:
+        if may_ask(session, setup.settings, turn.transport, turn.hooks) and not options["events"]:
             view = asking(o, session, view)
         if not (options["quiet"] or options["json"] or options["events"]):
             o.turns.line.told = _show_waiting
-        with _recording(options["record"]) as turn["record"]:
-            handle = session.run(prompt, **turn)
+        with _recording(options["record"]) as record:
+            handle = session.run(prompt, turn, wait=options["wait"], record=record)
             await show_turn(view, session.row.agent, handle, o.turns.cancel_all)
         if handle.envelope is None:
             raise ostler.OstlerError("cancelled", "cancelled before the turn began")

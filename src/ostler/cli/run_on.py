@@ -11,7 +11,7 @@ import msgspec
 from ostler.cli import complain
 from ostler.cli.local_server import LocalServer, problem_of
 from ostler.errors import OstlerError
-from ostler.model import AnyEvent, Attachment, Ended, Envelope
+from ostler.model import AnyEvent, Attachment, Ended, Envelope, TurnOptions
 
 if TYPE_CHECKING:
     from ostler.settings import Settings
@@ -29,9 +29,7 @@ def check_on(options: dict[str, Any]) -> None:
             raise click.UsageError(f"--on and --{flag} cannot be used together")
 
 
-async def run_on(
-    settings: "Settings", who: str | None, prompt: str, turn: dict[str, Any], options: dict[str, Any]
-) -> int:
+async def run_on(settings: "Settings", who: str | None, prompt: str, turn: TurnOptions, options: dict[str, Any]) -> int:
     """Runs the turn where `--on` says, and shows it here. Ctrl-C cancels it there."""
     from ostler.cli.run import asking_view
     from ostler.cli.turns import exit_code, show_turn
@@ -127,16 +125,21 @@ async def place_of(server: LocalServer, on: str) -> dict[str, Any]:
     return placement_of(on, [machine["name"] for machine in (await server.ask("GET", "/api/machines"))["items"]])
 
 
-async def _new_turn(server: LocalServer, prompt: str, turn: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+async def _new_turn(server: LocalServer, prompt: str, turn: TurnOptions, options: dict[str, Any]) -> dict[str, Any]:
     limits = {"total": options["timeout"], "idle": options["idle_timeout"], "cost_usd": options["max_cost"]}
-    given = {**turn, "limits": {name: value for name, value in limits.items() if value is not None} or None}
-    given["attachments"] = [await _attachment(server, each) for each in turn["attachments"]]
-    given["mcp"] = options["mcp"] or None
-    return {"prompt": prompt, **{name: value for name, value in given.items() if value not in (None, [], {})}}
+    given = {
+        **msgspec.to_builtins(msgspec.structs.replace(turn, attachments=())),
+        "limits": {name: value for name, value in limits.items() if value is not None},
+        "attachments": [await _attachment(server, each) for each in turn.attachments],
+        "mcp": options["mcp"],
+    }
+    said = {name: value for name, value in given.items() if value not in (None, (), [], {})}
+    return {"prompt": prompt, "wait": options["wait"], **said}
 
 
-async def _attachment(server: LocalServer, attached: Attachment) -> dict[str, Any]:
+async def _attachment(server: LocalServer, attached: Attachment | str) -> dict[str, Any]:
     """A file of this machine is handed over."""
+    assert isinstance(attached, Attachment)  # of `--attach`
     if not attached.path:
         return {"name": attached.name, "content": attached.content}
     from urllib.parse import quote

@@ -8,10 +8,12 @@ from typing import Any, TypeVar
 import click
 
 from ostler.cli.asking import environment_of, read_text, refuse_together
+from ostler.model import Attachment, HookMode, TurnOptions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _TYPED = r"(?s)([a-z]+/[a-z0-9.+-]+):(.+)"  # image/png:FILE
+_HOOKS: dict[str | None, HookMode | None] = {"on": True, "off": False, "ask": "ask", None: None}
 _FLAGS = (
     click.option("--system", metavar="TEXT", help="A system prompt."),
     click.option("--system-file", metavar="FILE", help="A system prompt from a file."),
@@ -83,28 +85,23 @@ def system_of(options: Mapping[str, Any]) -> dict[str, Any]:
     return {"system": text, "system_mode": options["system_mode"]}
 
 
-def turn_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The other flags as `LiveSession.run` takes them."""
-    lists = {
-        "tools_allowed": "allow_tool",
-        "tools_denied": "deny_tool",
-        "first_tools_allowed": "first_allow_tool",
-        "first_tools_denied": "first_deny_tool",
-        "fallback": "fallback",
-        "agent_flags": "agent_flags",
-    }
-    return {
-        **{name: options[flag] or None for name, flag in lists.items()},
-        "env": environment_of(options["env"], os.environ),
-        "priority": options["priority"],
-        "hooks": {"on": True, "off": False, "ask": "ask", None: None}[options["hooks"]],
-    }
+def turn_options(options: Mapping[str, Any]) -> TurnOptions:
+    """The other flags."""
+    return TurnOptions(
+        tools_allowed=options["allow_tool"] or None,
+        tools_denied=options["deny_tool"] or None,
+        first_tools_allowed=options["first_allow_tool"] or None,
+        first_tools_denied=options["first_deny_tool"] or None,
+        fallback=options["fallback"] or None,
+        agent_flags=options["agent_flags"] or None,
+        env=environment_of(options["env"], os.environ),
+        priority=options["priority"],
+        hooks=_HOOKS[options["hooks"]],
+    )
 
 
-def attached(word: str) -> Any:
+def attached(word: str) -> Attachment:
     """The attachment of `--attach [TYPE:]FILE`, meant from where the command was typed."""
-    from ostler.model import Attachment
-
     found = re.fullmatch(_TYPED, word)
     type, path = (found[1], found[2]) if found and not os.path.lexists(word) else ("", word)
     return Attachment(path=os.path.abspath(os.path.expanduser(path)), type=type)
