@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import get_args
+from typing import TypeGuard, get_args
 
 import pytest
 
@@ -364,6 +364,31 @@ def alias_in(node: ast.stmt) -> str:
     return name if is_type and re.fullmatch(r"_?[A-Z]+[a-z]\w*", name) else ""
 
 
+def test_the_values_of_a_type_are_listed_once() -> None:
+    """Who needs them takes them out of the type: `get_args`."""
+    lists: dict[frozenset[str], dict[str, None]] = {}
+    for path in FILES:
+        typed = {node.value for node in nodes(path) if isinstance(node, ast.AnnAssign)}  # mypy knows their values
+        for node in nodes(path):
+            if (values := strings_listed(node)) and node not in typed:
+                lists.setdefault(values, {})[str(path.relative_to(SRC))] = None
+    types = {strings_listed(node.slice) for path in FILES for node in nodes(path) if is_literal(node)}
+    found = [[*lists[values]] for values in types if values and len(lists[values]) > 1]
+    # The scripted agent must start fast, and imports no types: `test_access.py` compares them.
+    assert found == [["access.py", "testing/scenario.py"]]
+
+
+def is_literal(node: ast.AST) -> TypeGuard[ast.Subscript]:
+    return isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == "Literal"
+
+
+def strings_listed(node: ast.AST) -> frozenset[str]:
+    """What a list of three strings or more consists of."""
+    listed = node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else []
+    strings = [each.value for each in listed if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    return frozenset(strings) if len(strings) == len(listed) >= 3 else frozenset()
+
+
 def test_the_rules_would_notice(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
     bad.write_text("import ostler.work\nfrom ostler import cli\nos.system(x)\nrun(x, shell=True)\ntime.time()\n")
@@ -406,6 +431,10 @@ def test_the_rules_would_notice(tmp_path: Path) -> None:
         frozenset({"room.a", "room.b", "room.c"}),
         frozenset({"room.d", "room.e"}),
     }
+    listed = tmp_path / "listed.py"
+    listed.write_text("K = Literal['a', 'b', 'c']\nif k in ('c', 'b', 'a'): ...\nx = ('a', 'b')\n")
+    assert [node.lineno for node in nodes(listed) if strings_listed(node) == {"a", "b", "c"}] == [1, 2]  # type: ignore[attr-defined]
+    assert [strings_listed(node.slice) for node in nodes(listed) if is_literal(node)] == [{"a", "b", "c"}]
     types = tmp_path / "types.py"
     types.write_text(
         "A1 = 1 + 2\nTABLE = x[1]\nState = Literal['a']\nId = int | str\n_Who = NewType('_Who', str)\n"

@@ -7,10 +7,10 @@ import sys
 
 from ostler.cli.asking import utf8
 from ostler.errors import OstlerError
+from ostler.model import MAX_PROMPT
 from ostler.process import tree
 from ostler.work.turns.attachments import MAX_INLINE
 
-MAX_PROMPT = 64 * 1024 * 1024
 PATIENCE = 3.0  # seconds of silence, as of `claude -p`
 _FD = 0
 

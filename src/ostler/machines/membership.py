@@ -19,10 +19,10 @@ from ostler.machines.states import BEAT, Sightings, state_of
 from ostler.machines.tokens import LASTS, MachineClaims, MachineKey, is_token, issuer_of_token, read_token
 from ostler.model import Session
 from ostler.store import Store
+from ostler.store.sqlite import MACHINE_NOTE
 from ostler.store.watch import StoreWatch
 from ostler.supervise import Loop
 
-MACHINE_NOTE = "machine:id"  # in the store of a machine that has joined; its sessions have long ids
 _LOOK = 0.25  # seconds between looks at what changed in the store
 _GOODBYE = 3.0  # seconds to say that it leaves
 _REFRESH = 1.0  # seconds between looks at the directory for machines that are not known

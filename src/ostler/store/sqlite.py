@@ -44,6 +44,7 @@ from ostler.store.writer import Writer
 P = ParamSpec("P")
 T = TypeVar("T")
 
+MACHINE_NOTE = "machine:id"  # the note that the store of a machine among others has: its id there
 _NAME = "ostler.db"
 _READ_TIMEOUT = 5.0  # reads run on the event loop: readers hardly ever wait, and must not wait long
 

@@ -1,7 +1,7 @@
 """What an ACP agent tells during a turn, as events. Lenient: a bad optional field costs that field alone."""
 
 import re
-from typing import Any
+from typing import Any, get_args
 
 from ostler.access import Access, suffices
 from ostler.agents.acp.asks import diffs_of, edited_paths, needed
@@ -17,6 +17,7 @@ from ostler.model import (
     Denial,
     Exit,
     FileChange,
+    LimitedBy,
     Plan,
     PlanStep,
     Problem,
@@ -117,7 +118,7 @@ class AcpReader(Reader):
         if not mark or not self.text.startswith(mark):
             return ""
         said = self.text.removeprefix(mark)
-        clear = whole and kind_of(None, said) in ("limited", "overloaded", "unauthenticated")
+        clear = whole and kind_of(None, said) in get_args(LimitedBy)
         return said if self.usage is None or clear else ""
 
     def _failed(self) -> None:

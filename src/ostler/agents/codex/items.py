@@ -8,7 +8,7 @@ from msgspec import structs
 
 from ostler.access import Access
 from ostler.agents.codex.reader import CodexReader, kind_of_message, usage_of
-from ostler.agents.failures import kind_of
+from ostler.agents.failures import kind_of, limited_by
 from ostler.agents.paths import relative_to
 from ostler.agents.proposals import unified
 from ostler.agents.reader import decode
@@ -269,7 +269,7 @@ def retry_of(error: Record) -> Limited:
     kind = error_kind(error, details or said)
     attempt = re.search(r"(\d+)/\d+", said)
     return Limited(
-        error=kind if kind in ("limited", "unauthenticated") else "overloaded",
+        error=limited_by(kind),
         message=f"{said} ({details})" if details else said,
         attempt=int(attempt[1]) if attempt else None,
     )

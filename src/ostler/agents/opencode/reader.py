@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from ostler.access import Access
-from ostler.agents.failures import kind_of, last_line
+from ostler.agents.failures import kind_of, last_line, limited_by
 from ostler.agents.paths import may_be_inside
 from ostler.agents.reader import Reader
 from ostler.agents.tool_input import title_of
@@ -240,8 +240,7 @@ def _kind_of_error(name: str, status: Any, message: str) -> ErrorKind:
 
 def _limited(message: str) -> Limited:
     kind = kind_of(None, message)
-    error = kind if kind in ("limited", "unauthenticated") else "overloaded"
-    return Limited(error=error, message=message.removeprefix("AI_APICallError: "))
+    return Limited(error=limited_by(kind), message=message.removeprefix("AI_APICallError: "))
 
 
 def _fields_of(line: str) -> dict[str, str]:

@@ -19,7 +19,7 @@ from ostler.agents.launches import (
     refuse_untrusted,
     with_attachments,
 )
-from ostler.agents.mcp import TRANSPORTS, by_file, program
+from ostler.agents.mcp import MCP_TRANSPORTS, by_file, program
 from ostler.agents.messages import MessagesReader, attachment_rules, conversation_flags, kind_said
 from ostler.agents.qwen import dialog
 from ostler.agents.qwen import tui as own_screen
@@ -261,7 +261,7 @@ AGENT = Agent(
     binaries=("qwen",),
     install="npm install -g @qwen-code/qwen-code",
     dialog=dialog.face(launch, _prompt, QwenReader),
-    mcp=TRANSPORTS,
+    mcp=MCP_TRANSPORTS,
     launch=launch,
     reader=QwenReader,
     models=("qwen*",),

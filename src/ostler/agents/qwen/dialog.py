@@ -9,7 +9,7 @@ from msgspec.json import encode
 
 from ostler.access import Access
 from ostler.agents.dialog import AnswerKind, Ask, DialogFace, Emit, Step
-from ostler.agents.mcp import TRANSPORTS
+from ostler.agents.mcp import MCP_TRANSPORTS
 from ostler.agents.messages import MessagesReader
 from ostler.agents.paths import is_inside
 from ostler.agents.reader import Reader
@@ -102,7 +102,7 @@ def face(launch: Callable[[Turn, Host], Launch], prompt_of: PromptOf, reader: Ca
         launch=launched,
         dialog=partial(QwenDialog, reader_of=reader, prompt_of=prompt_of),
         needs=("--input-format",),
-        mcp=TRANSPORTS,
+        mcp=MCP_TRANSPORTS,
         protocol="stream-json",
         access="`--input-format=stream-json --approval-mode=default`. Under `write`, edits outside of the folder are"
         " refused unseen",

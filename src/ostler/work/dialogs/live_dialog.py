@@ -26,7 +26,7 @@ from ostler.work.transports.spares import remove_spare_folder
 from ostler.work.transports.spawn import spawn_attempt
 from ostler.work.transports.stop import Stop, end_process
 from ostler.work.transports.tasks import cancel_all
-from ostler.work.transports.transport import Attempt, Carried, TurnContext, stopped_verdict
+from ostler.work.transports.transport import TAIL, Attempt, Carried, TurnContext, stopped_verdict
 from ostler.work.turns.adapter_errors import AdapterErrors
 from ostler.work.turns.artifacts import keep_logins, remove_files
 
@@ -36,7 +36,6 @@ GIVE_UP = 1.0  # and its process ended
 CLOSE = 2.0
 FRAME_CAP = 64 * 1024 * 1024
 UNREAD_CAP = 64 * 1024 * 1024  # of what we wrote and the process did not read
-_TAIL = 16 * 1024
 _encode = msgspec.json.Encoder().encode
 
 _log = logging.getLogger(__name__)
@@ -433,4 +432,4 @@ class LiveDialog:
         async for chunk in chunks(self.process.stderr_fd):
             if self._turn is not None:
                 self._turn.artifacts.raw("stderr", chunk)
-            self._stderr_tail = (self._stderr_tail + chunk.decode("utf-8", "replace"))[-_TAIL:]
+            self._stderr_tail = (self._stderr_tail + chunk.decode("utf-8", "replace"))[-TAIL:]
