@@ -8,6 +8,7 @@ for each module that is pure, a reason for each error that is ignored, and loops
 import ast
 import gc
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -90,6 +91,14 @@ LATE_CYCLES = {
     frozenset({"panes.open_panes", "panes.pane_output"}),  # in most panes an agent shows its own screen
     frozenset({"shadows", "turns.artifacts"}),  # hardly any turn has lent a login
 }
+# What libraries call of the classes that ostler gives them.
+CALLED_BY_OTHERS = {
+    *("list_commands", "format_commands", "get_completions_async"),  # click, prompt_toolkit
+    *("create_module", "handleError", "capture_signals", "collect"),  # importlib, logging, uvicorn, prometheus
+    *("serialize", "deserialize", "generate_span_id", "generate_trace_id", "render_number"),  # DBOS, OTel, rich
+}
+LOOKED_AT_BY_TESTS = {"stdin_fd", "under_way"}
+TAKEN_BY_THE_PAGE = {f"{of}_NAMES" for of in ("OLD_TEXT", "NEW_TEXT", "CONTENT", "PATCH")}  # tools/page_types.py
 # Programs of their own, which import nothing of ostler.
 OWN_TIME = {"clock.py", "terminal/screen/process.py"} | {
     f"process/{name}.py" for name in ("warden", "pane_warden", "job_host")
@@ -362,6 +371,26 @@ def alias_in(node: ast.stmt) -> str:
     new_type = isinstance(value, ast.Call) and called(value) == "NewType"
     is_type = new_type or isinstance(value, ast.Subscript | ast.BinOp)
     return name if is_type and re.fullmatch(r"_?[A-Z]+[a-z]\w*", name) else ""
+
+
+def test_nothing_is_there_that_nothing_uses() -> None:
+    """Functions, methods and constants that the package, its tools, its docs and its examples never name again."""
+    others = [path for room in ("docs", "tools", "examples") for path in (TESTS.parent / room).rglob("*.[pm][yd]")]
+    words = Counter(word for path in (*FILES, *others) for word in re.findall(r"\w+", path.read_text()))
+    defined = Counter(name for path in FILES for name in names_defined(path))
+    checked = {name for path in FILES if room(path) != "testing" for name in names_defined(path)}
+    found = {name for name in checked if words[name] <= defined[name] and not name.startswith("__")}
+    assert found == CALLED_BY_OTHERS | LOOKED_AT_BY_TESTS | TAKEN_BY_THE_PAGE
+
+
+def names_defined(path: Path) -> Iterator[str]:
+    """But for what a decorator takes, such as a command or a route."""
+    for node in nodes(path):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if not any(isinstance(each, ast.Call) for each in node.decorator_list):
+                yield node.name
+        elif isinstance(node, ast.Assign) and node.col_offset == 0:
+            yield from (each.id for each in node.targets if isinstance(each, ast.Name))
 
 
 def test_the_values_of_a_type_are_listed_once() -> None:

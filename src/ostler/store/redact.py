@@ -40,13 +40,6 @@ class Redactor:
         clean = stream.feed(text) + stream.close()
         return text if clean == text else clean
 
-    def mask(self, data: bytes) -> bytes:
-        """The same length, secrets as `*`."""
-        if not self._bytes.may_hold(data):
-            return data
-        stream = Stream(self._bytes, _starred)
-        return stream.feed(data) + stream.close()
-
     def masker(self) -> "Masker":
         return Masker(self)
 

@@ -124,9 +124,9 @@ class Store:
         listed = msgspec.json.encode(sorted(set(ids))).decode()
         return {row.id: row for row in self._sessions("WHERE id IN (SELECT value FROM json_each(?))", listed)}
 
-    def sessions(self, *, limit: int | None = None) -> list[Session]:
+    def sessions(self) -> list[Session]:
         """Newest used first."""
-        return self._sessions("ORDER BY used_at DESC, id LIMIT ?", -1 if limit is None else limit)
+        return self._sessions("ORDER BY used_at DESC, id")
 
     def turn(self, id: str) -> TurnRow | None:
         return next(iter(self._turns("WHERE id = ?", id)), None)
