@@ -373,6 +373,21 @@ def alias_in(node: ast.stmt) -> str:
     return name if is_type and re.fullmatch(r"_?[A-Z]+[a-z]\w*", name) else ""
 
 
+def test_nothing_is_called_told_or_heard() -> None:
+    """It could be an event, a reply, a callback: a name says which."""
+    ours = [path for path in FILES if room(path) != "testing"]
+    assert [f"{path.relative_to(SRC)}: {name}" for path in ours for name in names_given(path) & {"told", "heard"}] == []
+
+
+def names_given(path: Path) -> set[str]:
+    """Of variables, parameters, fields and functions."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    stored = [each for each in nodes(path) if isinstance(getattr(each, "ctx", None), ast.Store)]
+    names = [getattr(each, "id", None) or getattr(each, "attr", "") for each in stored]
+    names += [each.arg for each in nodes(path) if isinstance(each, ast.arg)]
+    return {name.lstrip("_") for name in names} | {each.name for each in nodes(path) if isinstance(each, functions)}
+
+
 def test_nothing_is_there_that_nothing_uses() -> None:
     """Functions, methods and constants that the package, its tools, its docs and its examples never name again."""
     others = [path for room in ("docs", "tools", "examples") for path in (TESTS.parent / room).rglob("*.[pm][yd]")]

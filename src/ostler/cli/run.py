@@ -270,7 +270,7 @@ async def _run(settings: "Settings", who: str | None, prompt: str, turn: TurnOpt
         if may_ask(session, setup.settings, turn.transport, turn.hooks) and not options["events"]:
             view = asking(o, session, view)
         if not (options["quiet"] or options["json"] or options["events"]):
-            o.turns.line.told = _show_waiting
+            o.turns.line.on_wait = _show_waiting
         with _recording(options["record"]) as record:
             handle = session.run(prompt, turn, wait=options["wait"], record=record)
             await show_turn(view, session.row.agent, handle, o.turns.cancel_all)

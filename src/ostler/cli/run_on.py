@@ -52,8 +52,8 @@ async def run_on(settings: "Settings", who: str | None, prompt: str, turn: TurnO
         if not options["events"]:
             view = asking_view(view, events.answer)
         await show_turn(view, session["agent"], events, events.cancel)
-        told = await server.ask("GET", f"/api/turns/{started['id']}/envelope")
-        envelope = msgspec.convert(told, Envelope)
+        answer = await server.ask("GET", f"/api/turns/{started['id']}/envelope")
+        envelope = msgspec.convert(answer, Envelope)
         view.end(envelope)
         return exit_code(envelope)
     finally:

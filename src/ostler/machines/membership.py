@@ -101,7 +101,7 @@ class Membership:
         self._unseen_beats = False  # whether there were heartbeats since, at which nobody looked
         self._freshening = asyncio.Lock()
         self._steady_since: float | None = float("-inf")  # since when each heartbeat was taken
-        self._told: MachineFacts | None = None  # what the directory has of us, without the load
+        self._shown: MachineFacts | None = None  # what the directory has of us, without the load
         self._version: int | None = None  # of the store, when the index was last told
         self._touched: int | None = None
         self._beating = Loop("telling the directory that this machine lives", self._beat, longest=BEAT)
@@ -249,14 +249,14 @@ class Membership:
             self._unseen_beats = True
 
     async def _look(self, facts: MachineFacts, whole: bool = True) -> None:
-        begun, told = clock.now(), structs.replace(facts, load=MachineLoad())
-        news = told if told != self._told else None
+        begun, shown = clock.now(), structs.replace(facts, load=MachineLoad())
+        news = shown if shown != self._shown else None
         try:
             beat = await self.directory.beat(self.id, self.epoch, facts.load, news, look=whole)
         except Fenced:
             self._fenced = True
             raise
-        self._told = told
+        self._shown = shown
         self._ahead = beat.now - clock.now()
         self.lease, self.leased_until = beat.lease, begun + states.LEASE
         if whole:

@@ -184,9 +184,9 @@ async def _asked(server: OwnServer, method: str, target: str, body: Any = None) 
     return msgspec.json.decode((await server.send(method, target, body)).body)
 
 
-def _there(told: Any) -> dict[str, tuple[str, ...]]:
+def _there(answer: Any) -> dict[str, tuple[str, ...]]:
     """The labels of the machines that have joined and not left, by name."""
-    return {each["name"]: tuple(each["labels"]) for each in told["items"] if each["state"] != "gone"}
+    return {each["name"]: tuple(each["labels"]) for each in answer["items"] if each["state"] != "gone"}
 
 
 def _turn_body(options: TurnOptions) -> dict[str, Any]:

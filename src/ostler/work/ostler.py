@@ -286,7 +286,7 @@ class Ostler(OstlerParts):
         reports = await asyncio.gather(*(checkup.examine(self, setup, setup.agents[name], wanted) for name in agents))
         if folder is None:
             return list(reports)
-        return [await asyncio.to_thread(with_project_config, setup, told, folder) for told in reports]
+        return [await asyncio.to_thread(with_project_config, setup, report, folder) for report in reports]
 
     # -- commands as turns
 

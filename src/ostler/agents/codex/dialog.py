@@ -345,8 +345,8 @@ class CodexDialog(Dialog):
         """codex's sandbox does not start: nothing can be looked into, and no command would run. No access helps."""
         if not isinstance(self.reader, AppServerReader):
             return []
-        told = self.reader.no_sandbox(why)
-        steps: list[Step] = [Emit(told)] if told else []
+        events = self.reader.no_sandbox(why)
+        steps: list[Step] = [Emit(events)] if events else []
         if not ask:
             return [*steps, Over()]
         if ask not in self._open:
@@ -362,8 +362,8 @@ class CodexDialog(Dialog):
         self.reader.refused[text(params.get("itemId"))] = (reason, access)
         if params.get("threadId") != self._thread:  # of a subagent: its items are not told
             self.reader.denied.append(Denial(tool=asked.tool, target=asked.title, access=access, reason=reason))
-        told = Notice(code="denied", text=f"{asked.title}: {reason}")
-        return [Emit([told]), *self.answer(ask, "reject_once")]
+        notice = Notice(code="denied", text=f"{asked.title}: {reason}")
+        return [Emit([notice]), *self.answer(ask, "reject_once")]
 
     def _ask(self, ask: str) -> Step:
         return Ask(self._asked(ask))

@@ -67,7 +67,7 @@ class AppServerReader(CodexReader):
         self.requests = 0  # to the model
         self.refused: dict[str, tuple[str, Access | None]] = {}  # item → why, and the access that would allow it
         self.unsandboxed: dict[str, str] = {}  # item that could not run → what the sandbox said that did not start
-        self._told: set[str] = set()  # items that were completed
+        self._completed: set[str] = set()  # items that were completed
         self._said: dict[str, str] = {}  # message → its deltas
         self._before: dict[str, int] = {}  # the thread's counters when the turn began
 
@@ -118,7 +118,7 @@ class AppServerReader(CodexReader):
                 calls[id] = payload
         events: list[AnyEvent] = []
         for id, call in calls.items():
-            if id not in self._told:
+            if id not in self._completed:
                 events += self._missed_call(id, call, outputs.get(id, ""))
         return events
 
@@ -132,7 +132,7 @@ class AppServerReader(CodexReader):
             return []
         id = text(item.get("id"))
         if phase == "item.completed":
-            self._told.add(id)
+            self._completed.add(id)
             self._said.pop(id, None)
         if id in self.unsandboxed:
             item = {**item, "status": "failed", "aggregatedOutput": self.unsandboxed[id]}

@@ -188,15 +188,15 @@ class OpencodeReader(Reader):
         self.fail("another agent", "denied", f"opencode does not keep access {self.turn.access}: {_plain(why)}")
 
 
-def _tokens_of(told: Any) -> dict[str, int]:
+def _tokens_of(tokens: Any) -> dict[str, int]:
     """opencode counts cached input and reasoning apart; elsewhere they are parts of input and output."""
-    if not isinstance(told, dict) or number(told.get("output")) is None:
+    if not isinstance(tokens, dict) or number(tokens.get("output")) is None:
         return {}
-    cache = table(told.get("cache"))
-    read, reasoning = number(cache.get("read")) or 0, number(told.get("reasoning")) or 0
+    cache = table(tokens.get("cache"))
+    read, reasoning = number(cache.get("read")) or 0, number(tokens.get("reasoning")) or 0
     return {
-        "input_tokens": (number(told.get("input")) or 0) + read + (number(cache.get("write")) or 0),
-        "output_tokens": (number(told.get("output")) or 0) + reasoning,
+        "input_tokens": (number(tokens.get("input")) or 0) + read + (number(cache.get("write")) or 0),
+        "output_tokens": (number(tokens.get("output")) or 0) + reasoning,
         "cached_tokens": read,
         "reasoning_tokens": reasoning,
     }

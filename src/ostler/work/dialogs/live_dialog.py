@@ -135,8 +135,8 @@ class LiveDialog:
 
     async def steer(self, text: str, by: str) -> None:
         """Tells the running turn more; the journal has it. Raises unsupported, not_found."""
-        told = Notice(code="steered", text=f"steered by {by}: {text}")
-        await self._do(lambda: [*self.dialog.steer(text), Emit([told])])
+        notice = Notice(code="steered", text=f"steered by {by}: {text}")
+        await self._do(lambda: [*self.dialog.steer(text), Emit([notice])])
 
     async def adapt(self, attempt: Attempt) -> bool:
         """Makes the dialog fit the turn's model and mode. False: it takes a new process.
@@ -412,16 +412,16 @@ class LiveDialog:
     async def _take_lines(self, lines: list[OutputLine]) -> None:
         """Carries out what the lines say, in order; events of neighbours are written together."""
         async with self._in_order:
-            told: list[AnyEvent] = []
+            events: list[AnyEvent] = []
             for line in lines:
                 for step in steps_of(self.dialog, line, self._errors):
                     if isinstance(step, Emit):
-                        told += step.events
+                        events += step.events
                         continue
-                    await self._add(told)
-                    told = []
+                    await self._add(events)
+                    events = []
                     await self._step(step)
-            await self._add(told)
+            await self._add(events)
 
     def _errors(self) -> AdapterErrors:
         """Of the turn that runs: each is told once. Between turns they are only logged."""

@@ -72,12 +72,12 @@ class PaneStart(Struct, frozen=True, kw_only=True):
     async def _open(self, client: TmuxClient, new: NewProgram, command: tuple[str, ...]) -> tuple[str, int, Size]:
         if self.again:
             await client.opening("respawn-pane", "-k", "-t", self.again, "-c", new.row.folder, "--", *command)
-            [told] = await client.command("display-message", "-p", "-t", self.again, _OPENED)
+            [printed] = await client.command("display-message", "-p", "-t", self.again, _OPENED)
         else:
             words = ("new-window", "-d", "-P", "-F", _OPENED, "-t", f"{self.place.session}:")
             name = window_name(self.session)
-            [told] = await client.opening(*words, "-n", name, "-c", new.row.folder, "--", *command)
-        pane, *numbers = told.split()
+            [printed] = await client.opening(*words, "-n", name, "-c", new.row.folder, "--", *command)
+        pane, *numbers = printed.split()
         pid, cols, rows = map(int, numbers)
         return pane, pid, Size(cols, rows)
 
