@@ -60,7 +60,7 @@ def test_where_there_is_none(kernel: Any) -> None:
     assert around("full") is None and around(walls="off") is None
     kernel(2)
     assert around() is None
-    assert walls.why_no_walls() == "this kernel has Landlock version 2, and 3 is needed"
+    assert walls.why_no_walls() == "this kernel has Landlock version 2; walls need 3"
     kernel(0)
     with pytest.raises(OstlerError) as caught:
         around(walls="required")

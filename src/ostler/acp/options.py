@@ -77,7 +77,7 @@ def modes(choices: Choices) -> dict[str, Any]:
 def config_options(choices: Choices) -> list[dict[str, Any]]:
     """Always whole: what is chosen in one may change another."""
     agents = [(name, title, "") for name, title in choices.agents.items()]
-    models = [(DEFAULT_MODEL, "Default", "What the agent itself takes"), *map(_model, choices.models)]
+    models = [(DEFAULT_MODEL, "Default", "The default of the agent"), *map(_model, choices.models)]
     access = [(a, _NAMES[a], _describe(choices, a)) for a in choices.accesses]
     return [
         _select("mode", "Access", "mode", choices.access, access, "What the agent may do"),

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="List the turns that wait for a free slot, and why.")
-@click.option("--resume", "account", metavar="ACCOUNT", help="Its quota is back: let its turns start again.")
+@click.option(
+    "--resume", "account", metavar="ACCOUNT", help="Let turns of this account start again: its quota is back."
+)
 @click.option("--json", is_flag=True, help="Print it as JSON.")
 def queue(account: str | None, json: bool) -> None:
     """List the turns that run on this machine and those that wait, in the order in which they start.

@@ -104,8 +104,8 @@ class Membership:
         self._shown: MachineFacts | None = None  # what the directory has of us, without the load
         self._version: int | None = None  # of the store, when the index was last told
         self._touched: int | None = None
-        self._beating = Loop("telling the directory that this machine lives", self._beat, longest=BEAT)
-        self._telling = Loop("telling the directory of sessions", self._index_sessions, longest=5.0)
+        self._beating = Loop("reporting to the directory that this machine is up", self._beat, longest=BEAT)
+        self._telling = Loop("reporting sessions to the directory", self._index_sessions, longest=5.0)
 
     async def __aenter__(self) -> Self:
         """Raises store if the directory cannot be used."""

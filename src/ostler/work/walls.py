@@ -148,7 +148,7 @@ def why_no_walls() -> str:
         return ""
     if not version:
         return "this kernel has no Landlock"
-    return f"this kernel has Landlock version {version}, and {landlock.LEAST_ABI} is needed"
+    return f"this kernel has Landlock version {version}; walls need {landlock.LEAST_ABI}"
 
 
 def described_walls() -> tuple[bool, str]:

@@ -42,8 +42,8 @@ STATE = frozenset(
 )
 STOPS: dict[str, tuple[ErrorKind, str]] = {
     "refusal": ("denied", "the model refused to answer"),
-    "max_tokens": ("over_budget", "the answer reached the limit of tokens"),
-    "max_turn_requests": ("over_budget", "the turn reached the limit of requests"),
+    "max_tokens": ("over_budget", "the answer reached the token limit"),
+    "max_turn_requests": ("over_budget", "the turn reached the request limit"),
     "cancelled": ("cancelled", "cancelled"),
 }
 

@@ -40,7 +40,7 @@ HOOKS = HookFace(
         *("SubagentStop", "PreCompact", "SessionEnd"),
     ),
     ends=("Stop", "StopFailure"),
-    by="a private file for `--settings`, beside your own settings; `--include-hook-events` tells of your own hooks",
+    by="a private file for `--settings`, beside your own settings; `--include-hook-events` reports your own hooks",
 )
 NO_SANDBOX = (
     "commands are off: claude's sandbox needs bwrap and socat, and the right to create user namespaces. "
@@ -347,7 +347,7 @@ AGENT = Agent(
         answer_ends=own_screen.answer_ends,
         interrupted=own_screen.INTERRUPTED,
         states=True,
-        access="as in dialogs; what is asked stands on its screen. A no ends the turn",
+        access="as in dialogs; what is asked stands on its screen. Answering no ends the turn",
     ),
     mcp=MCP_TRANSPORTS,
     recalls_plan=True,

@@ -242,7 +242,7 @@ class CodexDialog(Dialog):
     def _begun(self, result: Record) -> list[Step]:
         if how := wider(self.first, self._profile, result):
             message = f"codex does not keep to --access {self.first.access} in a dialog: {how}"
-            hint = "Run single turns instead of a dialog, or look into config.toml and requirements.toml of codex"
+            hint = "Run it without --dialog, or check config.toml and requirements.toml of codex"
             return [Fail(Problem(kind="denied", message=message, hint=hint))]
         thread = table(result.get("thread"))
         self._thread = text(thread.get("id"))

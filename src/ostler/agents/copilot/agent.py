@@ -137,7 +137,7 @@ AGENT = Agent(
         interrupted=own_screen.INTERRUPTED,
         pasted=own_screen.PASTED,
         paste_most=4000,  # of some 25 KB it makes a file, which its model would have to read
-        access="the denials of each access; what they leave open is asked. A no ends the turn",
+        access="the denials of each access; what they leave open is asked. Answering no ends the turn",
     ),
     tested=("1.0.79", "1.0.102"),
     needs=(

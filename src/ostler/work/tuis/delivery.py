@@ -196,7 +196,7 @@ class Delivery(Struct, kw_only=True):
             if now > deadline:
                 if self.evidence.looks_taken and not held:
                     break
-                raise self._undelivered(f"it did not take the prompt up within {self.receipt_limit:g} s")
+                raise self._undelivered(f"it did not pick up the prompt within {self.receipt_limit:g} s")
             await self.watch.change(TICK)
         await self._reach("acknowledged", str(by or "screen: busy"))
 
