@@ -103,7 +103,7 @@ def why_no_wall(settings: Settings, agent: Agent, access: Access, programs: Coll
     if has_own_sandbox(agent, access, programs):
         return f"{agent.name} has a sandbox of its own"
     if agent.state is None:
-        return f"{agent.name} has not been tried behind one"
+        return f"{agent.name} has not been tried behind a wall"
     if launcher := _unknown_launcher(settings, agent):
         runs = f"{launcher} runs programs from a cache it has to write"
         return f"{runs}: install {agent.name} and point your settings at its program"
