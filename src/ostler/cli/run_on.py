@@ -11,14 +11,13 @@ import msgspec
 from ostler.cli import complain
 from ostler.cli.local_server import LocalServer, problem_of
 from ostler.errors import OstlerError
-from ostler.model import AnyEvent, Attachment, Ended, Envelope, TurnOptions
+from ostler.model import OF_SESSION, AnyEvent, Attachment, Ended, Envelope, TurnOptions
 
 if TYPE_CHECKING:
     from ostler.settings import Settings
     from ostler.work.dialogs.asks import AskAnswer
 
 _NOT_THERE = ("session", "resume", "agent_session", "record", "wait_for")  # what only a session of this machine has
-_SESSION = ("name", "model", "access", "system", "system_mode")
 
 
 def check_on(options: dict[str, Any]) -> None:
@@ -114,7 +113,7 @@ async def _new_session(
         where["repo"] = remote
     else:
         where["folder"] = os.getcwd()
-    given = {name: options[name] for name in _SESSION if options[name] is not None}
+    given = {name: options[name] for name in ("name", *OF_SESSION) if options[name] is not None}
     return {"agent": who or settings.default_agent, **given, **where}
 
 

@@ -64,6 +64,7 @@ from ostler.model.rows import (
 )
 from ostler.model.turn import (
     MAX_PROMPT,
+    OF_SESSION,
     TOOL_WORDS,
     TRANSPORT_MEANS,
     Attachment,
@@ -91,6 +92,7 @@ __all__ = [
     "EVENT_DECODER",
     "EVENT_ENCODER",
     "MAX_PROMPT",
+    "OF_SESSION",
     "PRIORITIES",
     "TIME_LIMIT",
     "TOOL_WORDS",

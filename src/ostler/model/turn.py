@@ -97,6 +97,10 @@ class TurnDefaults(Struct, frozen=True, kw_only=True, omit_defaults=True):
     priority: int | None = None  # among turns that wait, from -10 to 10; None: 0
 
 
+# The options that a session is opened with, and keeps. Its turns may say otherwise.
+OF_SESSION = ("access", "model", "system", "system_mode")
+
+
 class TurnOptions(TurnDefaults, frozen=True, kw_only=True, omit_defaults=True):
     """All options of a turn. Every door has them: command line, HTTP, ACP, Python and profiles.
 
