@@ -119,7 +119,7 @@ async def _new_session(
 
 async def place_of(server: LocalServer, on: str) -> dict[str, Any]:
     """What `--on` says: a machine, or labels."""
-    from ostler.machines.on_words import placement_of
+    from ostler.machines.on_option import placement_of
 
     return placement_of(on, [machine["name"] for machine in (await server.ask("GET", "/api/machines"))["items"]])
 

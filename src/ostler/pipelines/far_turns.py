@@ -16,7 +16,7 @@ from msgspec import structs
 from ostler import clock
 from ostler.errors import ErrorKind, OstlerError
 from ostler.machines.event_stream import ServerEvent
-from ostler.machines.on_words import check_known, placement_of
+from ostler.machines.on_option import check_known, placement_of
 from ostler.machines.remotes import remote_of
 from ostler.model import OF_SESSION, Attachment, Envelope, TurnOptions
 from ostler.pipelines.local_turns import DIFF

@@ -3,7 +3,7 @@
 import pytest
 
 from ostler.errors import OstlerError
-from ostler.machines.on_words import check_known, no_machine_called, placement_of
+from ostler.machines.on_option import check_known, no_machine_called, placement_of
 
 THERE = {"hawk": (), "owl": ("gpu", "big")}
 

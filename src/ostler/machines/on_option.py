@@ -1,4 +1,4 @@
-"""What `on` says, at the command line and in pipelines: the name of a machine, `any`, or labels with commas. Pure."""
+"""What `--on`, and `on` in a pipeline, says: the name of a machine, `any`, or labels with commas. Pure."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
