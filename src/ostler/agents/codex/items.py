@@ -184,7 +184,7 @@ class AppServerReader(CodexReader):
 
     def _count(self, usage: Record) -> list[AnyEvent]:
         """codex counts the whole thread: what stood there before this turn's first request is subtracted."""
-        total, last = snake(table(usage.get("total"))), snake(table(usage.get("last")))
+        total, last = snake_counts(table(usage.get("total"))), snake_counts(table(usage.get("last")))
         if self.requests == 0:
             self._before = {name: count - last.get(name, 0) for name, count in total.items()}
         self.requests += 1
@@ -258,7 +258,7 @@ def payloads(lines: str) -> list[Record]:
     return [table(r.get("payload")) for r in records if r.get("type") == "response_item"]
 
 
-def snake(counts: Record) -> dict[str, int]:
+def snake_counts(counts: Record) -> dict[str, int]:
     named = ((re.sub(r"[A-Z]", lambda m: "_" + m[0].lower(), name), number(n)) for name, n in counts.items())
     return {name: count for name, count in named if count is not None}
 
