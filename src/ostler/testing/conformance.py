@@ -225,9 +225,7 @@ def check_files(agent: Agent, launch: Launch, host: Host, ledger: Ledger) -> Non
     for name in launch.folder_files:
         ledger.expect("files", "/" not in name and name not in ("", ".", ".."), f"{name!r} is no plain name")
     known = agent.state is not None and agent.state.shadowed and agent.state.settings
-    ledger.expect(
-        "files", bool(known) or not launch.settings, "its settings need `State.shadowed` and `settings`"
-    )
+    ledger.expect("files", bool(known) or not launch.settings, "its settings need `State.shadowed` and `settings`")
 
 
 def _check_repeatable(agent: Agent, turn: Turn, host: Host, first: Launch, ledger: Ledger) -> None:
