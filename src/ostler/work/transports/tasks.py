@@ -1,10 +1,12 @@
 """Waiting for several things at once, and ending tasks."""
 
 import asyncio
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Coroutine, Iterable
+from typing import Any, TypeVar
 
 from ostler import clock
+
+T = TypeVar("T")
 
 
 async def until_first(
@@ -43,6 +45,15 @@ class Wake:
         finally:
             timer.cancel()
             self._event.clear()
+
+
+async def all_of(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """What they return. Where one raises, and on cancel, all of them are over when this is."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        await cancel_all(tasks)
 
 
 async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
