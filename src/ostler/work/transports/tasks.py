@@ -48,12 +48,13 @@ class Wake:
 
 
 async def all_of(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """What they return. Where one raises, and on cancel, all of them are over when this is."""
-    tasks = [asyncio.create_task(work) for work in works]
+    """What they return; or raises what the first of them did. In any case, and on cancel, all are over then."""
     try:
-        return await asyncio.gather(*tasks)
-    finally:
-        await cancel_all(tasks)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(work) for work in works]
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]
 
 
 async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
