@@ -2,21 +2,25 @@
 
 100 journals grow by 10 events a second each, written by the server's own process or by another one; 20 viewers follow
 10 journals each. Every event carries the time at which it was handed to the store.
+BESIDE may name the interpreter of another ostler: then the events of scripted turns are followed by server-sent events,
+which every version has, at both in turns.
 Run: python bench/event_to_viewer.py [seconds]
 """
 
 import asyncio
+import concurrent.futures
 import contextlib
 import os
 import sys
 import tempfile
 import time
+import urllib.request
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import msgspec
-from servers import TICKS, free_port, listens, percentile, running
+from servers import TICKS, free_port, listens, percentile, post, running
 from websockets.asyncio.client import ClientConnection, connect
 
 from ostler.model import Session, Text
@@ -30,6 +34,7 @@ from ostler.work import Ostler
 
 JOURNALS, RATE = 100, 10
 VIEWERS, FOLLOWED = 20, 10
+TURNS, PAUSE, STREAMS = 4, 0.05, 5  # beside another ostler
 
 
 def main(seconds: float) -> None:
@@ -40,6 +45,8 @@ def main(seconds: float) -> None:
         p50, p95, p99 = (1000 * percentile(late.seconds, part) for part in (0.5, 0.95, 0.99))
         print(f"written by {where:16} p50 {p50:5.1f} ms  p95 {p95:5.1f}  p99 {p99:6.1f}  CPU {late.cpu:4.0%}", end="  ")
         print(f"({len(late.seconds)} events seen; {late.idle:.1%} CPU when nothing is written)")
+    if other := os.environ.get("BESIDE"):
+        compare({"this one": sys.executable, "the other one": other}, seconds)
 
 
 class Late:
@@ -95,6 +102,52 @@ async def see(socket: ClientConnection, late: Late) -> None:
         now = time.monotonic_ns()
         text = zlib.decompress(message).decode() if isinstance(message, bytes) else message
         late.seconds += [(now - int(part.partition("!")[0])) / 1e9 for part in text.split("@at@")[1:]]
+
+
+# -- beside another ostler: what a scripted agent says, until it is read from a stream ----------------
+
+
+def compare(pythons: dict[str, str], seconds: float) -> None:
+    """From the time that stands in an event (its record was read) until a viewer has the event."""
+    print(f"{TURNS} scripted turns, {1 / PAUSE:.0f} events a second each, {STREAMS} streams of each journal, in turns:")
+    late: dict[str, list[float]] = {which: [] for which in pythons}
+    for _ in range(3):
+        for which, python in pythons.items():
+            late[which] += followed(python, int(seconds / PAUSE))
+    for which, taken in late.items():
+        p50, p95 = (1000 * percentile(taken, part) for part in (0.5, 0.95))
+        print(f"{which:14} p50 {p50:5.1f} ms  p95 {p95:5.1f}  ({len(taken)} events seen)")
+
+
+def followed(python: str, events: int) -> list[float]:
+    with tempfile.TemporaryDirectory() as base:
+        port, state = free_port(), Path(base, "state")
+        env = {"HOME": base, "OSTLER_HOME": str(state), "OSTLER_ONLY": "script", "PATH": os.environ["PATH"]}
+        with running([python, "-m", "ostler", "up", "--port", str(port)], env, base) as process:
+            listens(port, process)
+            headers = {"Authorization": f"Bearer {Authenticator(state).sign('bearer', 'admin', 'bench', 3600)}"}
+            prompt = f"[[wait:1]] {f'[[say:x]] [[wait:{PAUSE}]] ' * events}"
+            late: list[float] = []
+            with concurrent.futures.ThreadPoolExecutor(TURNS * STREAMS) as pool:
+                for _ in range(TURNS):
+                    session = post(port, headers, "/api/sessions", agent="script", folder=base)["id"]
+                    post(port, headers, f"/api/sessions/{session}/turns", prompt=prompt)
+                    for _ in range(STREAMS):
+                        pool.submit(read_stream, port, headers, session, late)
+            return late
+
+
+def read_stream(port: int, headers: dict[str, str], session: str, late: list[float]) -> None:
+    url = f"http://127.0.0.1:{port}/api/sessions/{session}/events"
+    wanted = urllib.request.Request(url, headers={**headers, "Accept": "text/event-stream"})
+    with urllib.request.urlopen(wanted) as stream:
+        for line in stream:
+            if line.startswith(b"data:"):
+                event = msgspec.json.decode(line[5:])
+                if event["kind"] == "ended":
+                    return
+                if event["kind"] == "text":
+                    late.append(time.time() - event["at"])
 
 
 # -- the server, and the one who writes ---------------------------------------------------------------

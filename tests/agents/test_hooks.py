@@ -93,16 +93,26 @@ def test_a_launch_with_a_callback_keeps_its_token_out_of_argv(name: str) -> None
     assert TOKEN.encode() in launch.files["/private/hook.py"]
 
 
-@pytest.mark.parametrize(
-    ("name", "place"),
-    [("gemini", "/etc/gemini-cli/system-defaults.json"), ("qwen", "/etc/qwen-code/system-defaults.json")],
-)
-def test_settings_of_the_system_are_not_displaced(name: str, place: str) -> None:
+def test_settings_of_the_system_are_not_displaced() -> None:
+    place = "/etc/qwen-code/system-defaults.json"
     known = Host(executable="/bin/agent", private="/private", callback=callback(), folder_names=frozenset((place,)))
-    assert place in AGENTS[name].folder_names
+    assert place in AGENTS["qwen"].folder_names
     with pytest.raises(OstlerError) as caught:
-        AGENTS[name].launch(Turn(id="t", session="s", agent=name, prompt="go", folder="/yard", hooks=True), known)
+        AGENTS["qwen"].launch(Turn(id="t", session="s", agent="qwen", prompt="go", folder="/yard", hooks=True), known)
     assert caught.value.kind == "unsupported"
+
+
+def test_gemini_has_them_in_a_copy_of_the_users_settings() -> None:
+    """What its variables for system settings name counts only where it is root's."""
+    known = Host(executable="/bin/gemini", private="/private", callback=callback())
+    turn = Turn(id="t", session="s", agent="gemini", prompt="go", folder="/yard", hooks=True)
+    launch = AGENTS["gemini"].launch(turn, known)
+    hooks = launch.settings["hooks"]
+    face = AGENTS["gemini"].hooks
+    assert face is not None and tuple(hooks) == face.events
+    [[hook]] = [group["hooks"] for group in hooks[face.before_tool]]
+    assert hook["name"] == "ostler" and "/private/hook.py BeforeTool" in hook["command"]
+    assert not any("SYSTEM_" in name and "PATH" in name for name in launch.env)
 
 
 # -- the program --------------------------------------------------------------------------------------

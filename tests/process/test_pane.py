@@ -105,5 +105,5 @@ async def test_what_is_asked_when_a_client_is_closed_is_answered(client, until):
     await client.close()
     await until(asked.done)
     assert isinstance(asked.exception(), OstlerError | None)
-    with pytest.raises(OstlerError, match="the tmux server has ended"):
+    with pytest.raises(OstlerError, match="the tmux session has ended"):
         await client.command("display-message", "-p", "y")

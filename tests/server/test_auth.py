@@ -11,7 +11,7 @@ import pytest
 from ostler.errors import OstlerError
 from ostler.server.auth import LINK_SECONDS, LOGIN_SECONDS, Authenticator, Person, clean_name, may, require
 from ostler.server.problems import Refusal
-from ostler.store import Store
+from ostler.store import Store, files
 from server.conftest import Yard, yard_at
 from still_clock import StillClock
 
@@ -129,6 +129,19 @@ def test_a_key_that_is_lost_is_made_anew(folder: Path) -> None:
     (folder / "server.key").unlink()
     assert auth.read(token, "login") is None
     assert (folder / "server.key").exists()
+
+
+def test_a_key_is_whole_as_soon_as_it_is_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(fd: int, data: bytes) -> None:
+        assert not (folder / "server.key").exists()  # or another process reads half of it
+        monkeypatch.undo()
+        Authenticator(folder)  # it is quicker: its key is kept
+        files.write_all(fd, data)
+
+    monkeypatch.setattr(files, "write_all", write)
+    slower = Authenticator(folder)
+    assert slower.read(Authenticator(folder).sign("login", "admin", "x", 60), "login")
+    assert [path.name for path in folder.iterdir()] == ["server.key"]
 
 
 @pytest.mark.parametrize("harm", ["open", "short", "link", "empty"])

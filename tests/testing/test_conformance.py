@@ -265,6 +265,11 @@ BROKEN: list[tuple[str, str, Agent]] = [
         "a path in the folder",
         launching(lambda turn, host, launch: structs.replace(launch, folder_files={"a/b": ""})),
     ),
+    (
+        "files",
+        "settings without a shadow",
+        launching(lambda turn, host, launch: structs.replace(launch, settings={"hooks": {}})),
+    ),
     ("literal", "the prompt in argv", launching(lambda turn, host, launch: arguments(turn.prompt)(launch))),
     (
         "literal",

@@ -10,8 +10,10 @@ NAME = sys.argv[1]
 SESSION = "S"
 
 
-def send(**frame: Any) -> None:
-    write(json.dumps({"jsonrpc": "2.0", **frame}).encode() + b"\n")
+def send(*frames: dict[str, Any], **frame: Any) -> None:
+    """All of them in one write, however slow the machine is."""
+    lines = (json.dumps({"jsonrpc": "2.0", **each}).encode() + b"\n" for each in (*frames, frame) if each)
+    write(b"".join(lines))
 
 
 def write(data: bytes) -> None:
@@ -66,10 +68,11 @@ def prompt(id: Any) -> None:
             end(id)
         case "late-update":
             say("fine")
-            end(id)
-            say("too late")
-            update = {"sessionUpdate": "tool_call", "toolCallId": "late", "title": "late", "status": "in_progress"}
-            send(method="session/update", params={"sessionId": SESSION, "update": update})
+            text = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "too late"}}
+            call = {"sessionUpdate": "tool_call", "toolCallId": "late", "title": "late", "status": "in_progress"}
+            updates = ({"sessionId": SESSION, "update": update} for update in (text, call))
+            late = ({"method": "session/update", "params": params} for params in updates)
+            send({"id": id, "result": {"stopReason": "end_turn"}}, *late)
         case "never-responds":
             say("hm")
             while True:

@@ -30,7 +30,7 @@ from ostler.work.transports.stop import Stop
 from ostler.work.transports.transport import Attempt, Carried, TurnContext
 from ostler.work.turns.artifacts import Artifacts
 from ostler.work.turns.command import COMMAND
-from ostler.work.walls import Walled, wall_around
+from ostler.work.walls import Enclosure, wall_around
 from waiting import until
 from work.scripted import Stable
 
@@ -125,7 +125,7 @@ class Talk:
             transport="dialog",
             dialog=dialog,
             state=str(self.ostler.store.folder),
-            walled=self._wall(turn) if walled else None,
+            enclosure=self._wall(turn) if walled else None,
         )
         artifacts = Artifacts(private_folder(self.stable.home / turn.id), Redactor())
         context = TurnContext(
@@ -145,7 +145,7 @@ class Talk:
 
     async def _set_asking(self, asking: bool) -> None: ...
 
-    def _wall(self, turn: Turn) -> Walled | None:
+    def _wall(self, turn: Turn) -> Enclosure | None:
         state = str(self.ostler.store.folder)
         return wall_around(Settings(), COMMAND, turn.access, turn.folder, state=state, environ=self.stable.env)
 

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from ostler.work.leftovers import note, remove_leftovers
-from ostler.work.shadows import Shadow, bring_back, lend, make_shadow, merged
+from ostler.work.shadows import Shadow, added, bring_back, lend, make_shadow, merged, without_comments
 
 FIELDS = ("access_token", "refresh_token", "expiry_date")
 OLD = {"access_token": "a1", "refresh_token": "r1", "expiry_date": 10, "resource_url": "good.example"}
@@ -53,6 +54,79 @@ def test_an_agent_that_never_ran(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "s") == []
 
 
+# -- settings -----------------------------------------------------------------------------------------
+
+OWN = b"""{
+  // as people write it: "//" within a text is none
+  "url": "http://models.example/v1", /* and { so "on */
+  "hooks": {"AfterTool": [{"mine": 1}]}, "general": {"vim": true, "sessionRetention": {"maxAge": "30d"}}
+}"""
+MORE = {"hooks": {"AfterTool": [{"ours": 1}], "AfterAgent": []}, "general": {"sessionRetention": {"enabled": False}}}
+
+
+def test_settings_are_added_to_a_copy_of_the_users(real: Path) -> None:
+    (real / "settings.json").write_bytes(OWN)
+    shadow = shadow_of(real, settings_file="settings.json", settings=MORE)
+    make_shadow(shadow)
+    copy = Path(shadow.place, "settings.json")
+    assert not copy.is_symlink() and copy.stat().st_mode & 0o777 == 0o600
+    assert json.loads(copy.read_bytes()) == {
+        "url": "http://models.example/v1",
+        "hooks": {"AfterTool": [{"mine": 1}, {"ours": 1}], "AfterAgent": []},
+        "general": {"vim": True, "sessionRetention": {"maxAge": "30d", "enabled": False}},
+    }
+    assert (real / "settings.json").read_bytes() == OWN
+
+
+def test_the_user_may_have_no_settings_or_broken_ones(real: Path) -> None:
+    (real / "settings.json").unlink()
+    shadow = shadow_of(real, settings_file="settings.json", settings=MORE)
+    make_shadow(shadow)
+    assert json.loads(Path(shadow.place, "settings.json").read_bytes()) == MORE
+    (real / "settings.json").write_text('{"general": ')
+    broken = structs.replace(shadow, place=f"{shadow.place}-2")
+    make_shadow(broken)
+    assert Path(broken.place, "settings.json").is_symlink()  # the agent says what is wrong with them
+
+
+def test_values_that_do_not_fit_together() -> None:
+    assert added({"a": [1], "b": {"c": 1}}, {"a": {"d": 2}, "b": [3]}) == {"a": {"d": 2}, "b": [3]}
+    assert without_comments(rb'{"a": "\"//", "b": "/*"} // "c') == rb'{"a": "\"//", "b": "/*"}  '
+
+
+# -- without a wall -----------------------------------------------------------------------------------
+
+
+def test_without_a_wall_what_is_new_or_replaced_is_kept(real: Path) -> None:
+    shadow = shadow_of(real, keeps_new=True, settings_file="settings.json", settings=MORE)
+    shadow = structs.replace(shadow, logins={})
+    make_shadow(shadow)
+    lent, place = lend(shadow, str(Path(shadow.place).parent)), Path(shadow.place)
+    (place / "memory.md").write_text("new")
+    (place / "notes").mkdir()
+    (place / "notes" / "one").write_text("1")
+    (place / "login.json").unlink()
+    (place / "login.json").write_text("another login")
+    (place / "talks" / "t1").write_text("in the real one")
+    bring_back([lent], ended=False)
+    assert not (real / "memory.md").exists()  # the agent may be just writing it
+    bring_back([lent], ended=True)
+    kept = {path.relative_to(real).as_posix(): path.read_text() for path in real.rglob("*") if path.is_file()}
+    assert kept == {
+        "settings.json": "{}",
+        "projects.json": "{}",
+        "usage.db": "",
+        "x.lock": "",
+        "login.json": "another login",
+        "memory.md": "new",
+        "notes/one": "1",
+        "talks/t1": "in the real one",
+    }
+
+
+# -- logins -------------------------------------------------------------------------------------------
+
+
 def renewed(real: Path, new: object) -> tuple[Shadow, str]:
     shadow = shadow_of(real)
     make_shadow(shadow)
@@ -67,7 +141,7 @@ def renewed(real: Path, new: object) -> tuple[Shadow, str]:
 def test_tokens_come_back_and_nothing_else(real: Path) -> None:
     new = {"access_token": "a2", "refresh_token": "r2", "expiry_date": 20, "resource_url": "evil.example", "x": 1}
     _, lent = renewed(real, new)
-    bring_back([lent])
+    bring_back([lent], ended=True)
     kept = json.loads((real / "login.json").read_text())
     assert kept == {**OLD, "access_token": "a2", "refresh_token": "r2", "expiry_date": 20}
     assert (real / "login.json").stat().st_mode & 0o777 == 0o600
@@ -84,7 +158,7 @@ def written(path: Path) -> tuple[int, int, int]:
 def test_what_is_no_renewed_login_does_not(real: Path, new: str) -> None:
     before = written(real / "login.json")
     _, lent = renewed(real, new)
-    bring_back([lent])
+    bring_back([lent], ended=True)
     assert written(real / "login.json") == before
 
 
@@ -94,17 +168,17 @@ def test_a_link_or_a_pipe_in_its_place_is_not_read(real: Path, tmp_path: Path) -
     copy.unlink()
     (tmp_path / "planted").write_text(json.dumps({**OLD, "access_token": "other"}))
     copy.symlink_to(tmp_path / "planted")
-    bring_back([lent])
+    bring_back([lent], ended=True)
     copy.unlink()
     os.mkfifo(copy)
-    bring_back([lent])
+    bring_back([lent], ended=True)
     assert json.loads((real / "login.json").read_text()) == OLD
 
 
 def test_another_process_has_renewed_it_meanwhile(real: Path) -> None:
     _, lent = renewed(real, {**OLD, "access_token": "a2", "expiry_date": 20})
     (real / "login.json").write_text(json.dumps({**OLD, "access_token": "a3", "expiry_date": 30}))
-    bring_back([lent])
+    bring_back([lent], ended=True)
     assert json.loads((real / "login.json").read_text())["access_token"] == "a3"
 
 
@@ -112,7 +186,7 @@ def test_a_login_that_is_a_link_stays_one(real: Path, tmp_path: Path) -> None:
     (real / "login.json").rename(tmp_path / "dotfile")
     (real / "login.json").symlink_to(tmp_path / "dotfile")
     _, lent = renewed(real, {**OLD, "access_token": "a2"})
-    bring_back([lent])
+    bring_back([lent], ended=True)
     assert (real / "login.json").is_symlink()
     assert json.loads((tmp_path / "dotfile").read_text())["access_token"] == "a2"
 

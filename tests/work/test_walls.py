@@ -19,13 +19,13 @@ from ostler.settings import Settings
 from ostler.work import walls
 from ostler.work.turns.command import COMMAND
 from ostler.work.turns.turn_walls import notices_without_wall, wall_of
-from ostler.work.walls import Walled, git_folders, wall_around
+from ostler.work.walls import Enclosure, git_folders, shadow_alone, wall_around
 from work.scripted import Stable, collect
 
 SCRIPT = AGENTS["script"]
 
 
-def around(access: Any = "write", folder: str = "/w", agent: Any = SCRIPT, **settings: Any) -> Walled | None:
+def around(access: Any = "write", folder: str = "/w", agent: Any = SCRIPT, **settings: Any) -> Enclosure | None:
     environ = {"HOME": "/home/me"}
     return wall_around(Settings(**settings), agent, access, folder, state="/s", environ=environ)
 
@@ -108,6 +108,14 @@ def test_a_shadow_stands_in_for_an_agents_state(kernel: Any, name: str) -> None:
     assert other is not None and other.shadow is not None
     assert other.shadow.real == os.path.join("/else", inner).rstrip("/")
     assert all(path.startswith(("/else/", "/s/tmp/", "/dev/shm")) for path in other.wall.writable)
+
+
+def test_a_shadow_without_a_wall_links_everything_and_keeps_what_is_new() -> None:
+    alone = shadow_alone(AGENTS["gemini"], state="/s", environ={"HOME": "/home/me"})
+    assert (alone.wall, alone.shape, alone.env) == (None, (), {"GEMINI_CLI_HOME": f"{alone.scratch}/home"})
+    assert alone.folders == ("/home/me/.gemini/tmp", "/home/me/.gemini/history")
+    assert alone.shadow is not None and alone.shadow.keeps_new
+    assert (alone.shadow.real, alone.shadow.copied, alone.shadow.logins) == ("/home/me/.gemini", (), {})
 
 
 def test_what_goes_with_the_turn(kernel: Any) -> None:

@@ -50,6 +50,7 @@ class State(Struct, frozen=True, kw_only=True):
     edited: tuple[str, ...] = ()  # files that are changed in place: databases; made if missing
     oauth: tuple[str, ...] = ()  # files that may be changed in place if they hold a login that is renewed
     shadowed: str = ""  # the folder that has a shadow; a variable of `Agent.homes` leads to it
+    settings: str = ""  # the file with its settings in that folder: the shadow's has those of `Launch.settings`, too
     copied: tuple[str, ...] = ()  # names in that folder that are copied, where the others are linked
     anew: tuple[str, ...] = ()  # globs of names that the shadow leaves out: the agent makes new ones
     logins: Mapping[str, tuple[str, ...]] = {}  # files copied too → fields of each that are written back

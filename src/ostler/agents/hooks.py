@@ -107,16 +107,22 @@ def by_system_defaults(
     would be lost.
     """
     variable, usual = place
-    hooks = hook_settings(face, turn, host, files, scale=scale)
+    hooks = named_hooks(face, turn, host, files, scale=scale)
     if not hooks:
         return {}
-    for (group,) in hooks.values():
-        group["hooks"][0]["name"] = "ostler"  # which is shown while it runs, instead of its command
     if usual in host.folder_names or variable in turn.env:
         raise OstlerError("unsupported", f"hooks of {turn.agent} need {usual}, which is in use", "Run it without hooks")
     path = f"{host.private}/hooks.json"
     files[path] = msgspec.json.encode({"hooks": hooks})
     return {variable: path}
+
+
+def named_hooks(face: HookFace, turn: Turn, host: Host, files: dict[str, bytes], *, scale: int) -> dict[str, Any]:
+    """`hook_settings` with a name for each, which is shown while it runs, instead of its command."""
+    hooks = hook_settings(face, turn, host, files, scale=scale)
+    for (group,) in hooks.values():
+        group["hooks"][0]["name"] = "ostler"
+    return hooks
 
 
 def hook_program(face: HookFace, host: Host, files: dict[str, bytes]) -> tuple[str, ...]:

@@ -208,6 +208,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     default_env: dict[str, str] = {}  # likewise, unless the environment sets them itself
     files: dict[str, bytes] = {}  # absolute path under Host.private → content; 0600, removed after the turn
     folder_files: dict[str, str] = {}  # name in the folder → content; O_EXCL, removed after the turn
+    settings: dict[str, Any] = {}  # added to the agent's own, in a shadow of its state folder
     notices: tuple[str, ...] = ()  # what the user should know (e.g. what this access does not confine)
 
 

@@ -24,11 +24,22 @@ from ostler.supervise import FIRST_PAUSE, Loop
 NEEDED = (3, 2)
 PATIENCE = 10.0  # seconds for an answer of a server that is asked something
 _PIECE = 1 << 16
+_ENDED = (  # what tmux says when there is no server any more, and just before, when there is no session
+    "tmux has ended", "no server", "server exited", "error connecting", "lost server",
+    "no sessions", "no current target", "can't find session",
+)  # fmt: skip
 _EARLY = 1 << 20  # bytes of a pane that came before anybody could take them
 
 Sink = Callable[[bytes], None]
 
 _log = logging.getLogger(__name__)
+
+
+class TmuxSessionEnded(OstlerError):
+    """With its last pane, or since somebody ended it; a server ends with its last session."""
+
+    def __init__(self) -> None:
+        super().__init__("crashed", "the tmux session has ended, and all panes with it", "Run it again")
 
 
 class TmuxPlace(Struct, frozen=True, kw_only=True):
@@ -92,7 +103,7 @@ class TmuxClient:
         `then` is called at the very place of the reply in the stream: what comes after it is newer.
         """
         if not self.alive or self._process.stdin is None:
-            raise _gone()
+            raise TmuxSessionEnded
         line = command_line(words)  # before an answer is waited for: one that cannot be asked has none
         answer: asyncio.Future[CommandReply] = asyncio.get_running_loop().create_future()
         self._asked.append((answer, then))
@@ -259,10 +270,6 @@ def _settle(answer: "asyncio.Future[CommandReply]", reply: CommandReply) -> None
 
 def _refused(words: tuple[str, ...], reply: CommandReply) -> OstlerError:
     why = b" ".join(reply.lines).decode("utf-8", "replace")
-    if why.startswith(("tmux has ended", "no server", "server exited", "error connecting", "lost server")):
-        return _gone()
+    if why.startswith(_ENDED):
+        return TmuxSessionEnded()
     return OstlerError("not_found", f"tmux refused `{words[0]}`: {why or 'no reason given'}")
-
-
-def _gone() -> OstlerError:
-    return OstlerError("crashed", "the tmux server has ended, and all panes with it", "Run it again")

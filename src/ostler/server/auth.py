@@ -11,6 +11,7 @@ import os
 import secrets
 import stat
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -23,7 +24,7 @@ from ostler.errors import OstlerError
 from ostler.machines.membership import Membership
 from ostler.server.problems import Refusal
 from ostler.signed_tokens import TokenPurpose, pack, unpack
-from ostler.store.files import create_exclusive, write_private
+from ostler.store.files import file_errors, write_private
 
 # What a method needs whatever its route asks for besides: a new route is covered the day it is added.
 RIGHT_OF: dict[str, Rights] = {
@@ -189,11 +190,14 @@ class Authenticator:
 
 
 def _make_key(path: Path) -> None:
+    """Whole as soon as it is there: another process may be reading it, and this one be killed at any time."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    write_private(draft, secrets.token_bytes(32))
     try:
-        create_exclusive(path.parent, path.name, secrets.token_bytes(32))
-    except OstlerError as error:
-        if error.kind != "exists":  # another process was quicker
-            raise
+        with file_errors(path), suppress(FileExistsError):  # another process was quicker
+            os.link(draft, path)
+    finally:
+        draft.unlink()
 
 
 def _read_key(path: Path) -> bytes:

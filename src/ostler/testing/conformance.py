@@ -10,7 +10,7 @@ the rules that need a real stream are skipped, and the report says so.
     launches    every level of access launches or raises OstlerError; read and full are not the same
     repeatable  the same turn gives the same launch, the same records the same events
     pure        no file, process or socket is touched
-    files       private files stay under Host.private, files for the folder are plain names
+    files       private files stay under Host.private, files for the folder are plain names, settings have a place
     literal     prompt, model, ids, system prompt and tool names never stand as arguments of their own before `--`
     carried     what a turn asks for is somewhere in the launch
     survives    no record, however odd, raises
@@ -182,7 +182,7 @@ def check_launches(agent: Agent, host: Host, ledger: Ledger) -> Turn:
     turn = structs.replace(plain, access=works[0])
     for variant in _variants(agent, turn):
         if (launch := _launch(agent, variant, host, ledger)) is not None:
-            check_files(launch, host, ledger)
+            check_files(agent, launch, host, ledger)
             _check_repeatable(agent, variant, host, launch, ledger)
     _check_carried(agent, turn, host, ledger)
     _check_literal(agent, turn, host, ledger)
@@ -220,13 +220,14 @@ def _launch(agent: Agent, turn: Turn, host: Host, ledger: Ledger) -> Launch | No
     return launch
 
 
-def check_files(launch: Launch, host: Host, ledger: Ledger) -> None:
+def check_files(agent: Agent, launch: Launch, host: Host, ledger: Ledger) -> None:
     for path in launch.files:
         inside = path.startswith(host.private + "/") and ".." not in path.split("/")
         ledger.expect("files", inside, f"{path} is not under {host.private}")
     for name in launch.folder_files:
         ledger.expect("files", "/" not in name and name not in ("", ".", ".."), f"{name!r} is no plain name")
-    ledger.expect("files", True, "")
+    known = agent.state is not None and agent.state.shadowed and agent.state.settings
+    ledger.expect("files", bool(known) or not launch.settings, "its settings need `State.shadowed` and `settings`")
 
 
 def _check_repeatable(agent: Agent, turn: Turn, host: Host, first: Launch, ledger: Ledger) -> None:

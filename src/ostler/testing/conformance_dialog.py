@@ -27,7 +27,7 @@ def check_dialog(agent: Agent, turn: Turn, host: Host, seed: int, ledger: Ledger
     for each in (resumed, *(structs.replace(turn, access=level) for level in ACCESS_ORDER)):
         if (launch := _launch(face, each, host, ledger)) is not None:
             launched += 1
-            check_files(launch, host, ledger)
+            check_files(agent, launch, host, ledger)
             inside = each.prompt in everything(launch)
             ledger.expect("dialog_launch", not inside, "the prompt is in the launch of a process for many turns")
             _check_talk(face, each, host, random.Random(seed), ledger)

@@ -123,7 +123,7 @@ def _bring_back(left: Note | None) -> None:
     """A login that was renewed behind a wall, before its copy goes."""
     from ostler.work.shadows import bring_back
 
-    bring_back(left.files if left is not None else ())
+    bring_back(left.files if left is not None else (), ended=True)
 
 
 def _read(path: Path) -> Note | None:

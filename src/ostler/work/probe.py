@@ -24,6 +24,7 @@ from ostler.errors import OstlerError, kind_of_os_error
 from ostler.model import Enforcement, TransportName
 from ostler.settings import Settings
 from ostler.work.transports.choose import transports_of
+from ostler.work.transports.tasks import all_of
 from ostler.work.turns.environment import child_environment, withheld
 
 SECONDS = 60.0  # gemini took more than 20 on a busy machine
@@ -130,7 +131,7 @@ async def _ask(agent: Agent, executable: Sequence[str], env: Mapping[str, str], 
     if known is not None:
         return known
     quiet = {**env, "NO_COLOR": "1", "COLUMNS": "200"}
-    answers = await asyncio.gather(*(run([*executable, *args], quiet) for args in (("--version",), *agent.help)))
+    answers = await all_of(run([*executable, *args], quiet) for args in (("--version",), *agent.help))
     (code, said), helps = answers[0], answers[1:]
     text = "\n".join(output for _, output in helps)
     _log.debug("asked %s for its version and help: %s", executable[0], "no answer" if code is None else f"exit {code}")

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ostler.access import Access
 from ostler.agents import Agent
@@ -26,13 +26,16 @@ _LARGEST_LOGIN = 256 * 1024
 _CACHES = {"npm_config_cache": ".npm", "UV_CACHE_DIR": ".cache/uv", "GOCACHE": ".cache/go-build"}
 
 
-class Walled(Struct, frozen=True, kw_only=True):
-    """A wall, the turn's own temporary folder behind it, and what has to be there before it is built."""
+class Enclosure(Struct, frozen=True, kw_only=True):
+    """What a process is kept in: a wall, a temporary folder of its own, and what has to be there before it starts.
 
-    wall: Wall
+    Without a wall it has a shadow alone, for settings that its launch adds to the agent's own.
+    """
+
+    wall: Wall | None
     scratch: str
     env: dict[str, str]  # the variables that lead there
-    outside: dict[str, str] = {}  # what those that lead to a shadow are without the wall
+    outside: dict[str, str] = {}  # what those that lead to a shadow are outside
     folders: tuple[str, ...] = ()  # of the agent's state
     fleeting: tuple[str, ...] = ()  # of these, those that go with the turn
     files: tuple[str, ...] = ()
@@ -41,6 +44,8 @@ class Walled(Struct, frozen=True, kw_only=True):
     @property
     def shape(self) -> tuple[object, ...]:
         """What of it is the same for every turn that may share a process: without what is one turn's own."""
+        if self.wall is None:
+            return ()
         wall, own = self.wall, {self.scratch, *self.fleeting}
         opened = tuple(path for path in wall.writable if path not in own)
         return opened, wall.editable, wall.readable is not None, wall.sockets
@@ -56,7 +61,7 @@ def wall_around(
     environ: Mapping[str, str],
     programs: Collection[str] = (),
     session: str | None = None,
-) -> Walled | None:
+) -> Enclosure | None:
     """The wall for a turn; None where there is none. Raises denied.
 
     `state` is ostler's state folder, `session` the agent's own id of the conversation.
@@ -77,7 +82,7 @@ def wall_around(
     own_names = [name.format(session=session) for name in needs.fleeting if session]
     fleeting = _paths(agent, own_names, home, environ)
     shadow, leads = _shadow(agent, home, environ, f"{scratch}/home")
-    return Walled(
+    return Enclosure(
         wall=Wall(
             writable=(*own, scratch, _SHARED_MEMORY, *folders, *fleeting, *opened),
             editable=(*files, *logins),
@@ -90,6 +95,23 @@ def wall_around(
         folders=folders,
         fleeting=fleeting,
         files=files,
+        shadow=shadow,
+    )
+
+
+def shadow_alone(agent: Agent, *, state: str, environ: Mapping[str, str]) -> Enclosure:
+    """A shadow of the agent's state folder without a wall: all in it is linked, and what is new there is kept."""
+    home = environ.get("HOME") or os.path.expanduser("~")
+    scratch = os.path.join(state, "tmp", os.urandom(4).hex())
+    shadow, leads = _shadow(agent, home, environ, f"{scratch}/home")
+    if shadow is not None:
+        shadow = structs.replace(shadow, copied=(), anew=(), logins={}, keeps_new=True)
+    return Enclosure(
+        wall=None,
+        scratch=scratch,
+        env=leads,
+        outside={variable: environ.get(variable, "") for variable in leads},
+        folders=_paths(agent, (agent.state or State()).kept, home, environ),
         shadow=shadow,
     )
 
@@ -218,6 +240,7 @@ def _shadow(agent: Agent, home: str, environ: Mapping[str, str], place: str) -> 
         real=real,
         place=place if inner == "." else os.path.join(place, inner),
         beside="" if inner == "." else environ.get(variable) or home,
+        settings_file=needs.settings,
         copied=needs.copied,
         anew=needs.anew,
         logins=dict(needs.logins),

@@ -3,7 +3,6 @@
 import tomllib
 
 import pytest
-from msgspec import structs
 
 from agents.replayed import CAPTURES, turn_of
 from ostler.agents.gemini.agent import AGENT, PROMPT_LIMIT
@@ -14,8 +13,7 @@ from ostler.testing import assert_conforms
 ID = "12345678-1234-4234-8234-123456789abc"
 HOST = Host(executable="/bin/gemini", private="/run/private", home="/home/ann")
 ENV = {"GEMINI_CLI_NO_RELAUNCH": "true", "GEMINI_CLI_TRUST_WORKSPACE": "false"}
-KEPT = {"GEMINI_CLI_SYSTEM_SETTINGS_PATH": "/run/private/system-settings.json"}
-NO_CLEAN_UP = {"/run/private/system-settings.json": b'{"general": {"sessionRetention": {"enabled": false}}}'}
+NO_CLEAN_UP = {"general": {"sessionRetention": {"enabled": False}}}
 POLICY = "/run/private/policy.toml"
 NO_SHELL = "gemini cannot confine commands to the folder: it has no shell, run again with --access full"
 TURN = {"prompt": "hello", "folder": "/project", "access": "read"}
@@ -45,7 +43,8 @@ def test_read_and_write_are_enforced_by_a_private_policy() -> None:
         "--skip-trust",
         f"--policy={POLICY}",
     )
-    assert (read.stdin, read.env, read.notices, list(read.files)) == (b"hello", ENV, (), [POLICY, *NO_CLEAN_UP])
+    assert (read.stdin, read.env, read.notices, list(read.files)) == (b"hello", ENV, (), [POLICY])
+    assert read.settings == NO_CLEAN_UP
     writing = [("write_file", "deny", 999), ("replace", "deny", 999)]
     assert tomllib.loads(read.files[POLICY].decode()) == {"rule": policy(*writing, *UNCONFINED)}
     write = AGENT.launch(a_turn(access="write"), HOST)
@@ -68,15 +67,8 @@ def test_full_access_leaves_the_users_policies_alone() -> None:
         argv=("/bin/gemini", "--output-format=stream-json", "--approval-mode=yolo", "--skip-trust", "--model=-m"),
         stdin=b"hello",
         env=ENV,
-        default_env=KEPT,
-        files=NO_CLEAN_UP,
+        settings=NO_CLEAN_UP,
     )
-
-
-def test_system_settings_of_the_machine_stay_in_force() -> None:
-    host = structs.replace(HOST, folder_names=frozenset({"/etc/gemini-cli/settings.json"}))
-    launch = AGENT.launch(a_turn(access="full"), host)
-    assert (launch.default_env, launch.files) == ({}, {})
 
 
 def test_lists_of_tools_are_rules_and_never_widen_the_access() -> None:

@@ -21,7 +21,7 @@ from ostler.work import Ostler
 from ostler.work.dialogs.call_terminals import CallTerminals
 from ostler.work.dialogs.calls import Calls
 from ostler.work.sessions.rows import new_session_row
-from ostler.work.walls import Walled
+from ostler.work.walls import Enclosure
 from waiting import until
 from work.scripted import Stable
 
@@ -79,7 +79,7 @@ async def test_behind_a_wall_write_runs_what_the_wall_allows(ostler: Ostler, sta
     scratch, outside = stable.home / "scratch", stable.home / "outside"
     scratch.mkdir()
     wall = Wall(writable=(str(stable.folder), str(scratch)))
-    walled = Walled(wall=wall, scratch=str(scratch), env={"TMPDIR": str(scratch)})
+    walled = Enclosure(wall=wall, scratch=str(scratch), env={"TMPDIR": str(scratch)})
     for access in ("write", "read"):
         client = await Client.of(ostler, stable.folder, access=access)
         client.terminals.begin(client.turn, client._add, Redactor(), walled)

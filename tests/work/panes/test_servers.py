@@ -1,6 +1,7 @@
 """The tmux servers of a process, and what becomes of their panes when a client is lost."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,20 @@ async def test_panes_whose_server_is_gone_are_told_of_in_the_log(
     servers = TmuxServers(tmp_path, os.environ)
     await servers._rejoin(servers.own(servers.program()), [_Joined("%8")])  # type: ignore[list-item]
     assert "panes cannot be joined again (1): " in caplog.text
+
+
+async def test_a_pane_is_made_though_the_server_is_just_ending(tmp_path: Path) -> None:
+    """It ends with its last pane, and whoever makes another one a moment later may not know of that yet."""
+    require("tmux")
+    servers = TmuxServers(tmp_path, os.environ)
+    place = servers.own(servers.program())
+    client = await servers.client(place, make=True)
+    subprocess.run(place.argv("kill-server"), cwd=place.folder, check=True)
+    assert client.alive  # as far as anybody has been told
+    try:
+        made = await servers.make(place, lambda c: c.command("new-window", "-d", "-P", "-F", "#{pane_id}", "cat"))
+        other = await servers.client(place, make=False)
+        assert other is not client and made[0] in await other.command("list-panes", "-a", "-F", "#{pane_id}")
+    finally:
+        await other.command("kill-server")
+        await servers.close()

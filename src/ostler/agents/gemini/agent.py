@@ -9,7 +9,7 @@ from ostler.agents.adapter import Agent, Conversation, State, tool_names
 from ostler.agents.gemini import dialog
 from ostler.agents.gemini import tui as own_screen
 from ostler.agents.gemini.reader import SHELL, GeminiReader, refused_tools
-from ostler.agents.hooks import HookFace, by_system_defaults
+from ostler.agents.hooks import HookFace, named_hooks
 from ostler.agents.launches import SYSTEM_FIRST, refuse_untrusted, with_attachments
 from ostler.agents.paths import is_inside, relative_to
 from ostler.agents.tui import TuiFace
@@ -22,10 +22,9 @@ MODES: dict[Access, str] = {"read": "default", "write": "auto_edit", "full": "yo
 TRUST = "GEMINI_CLI_TRUST_WORKSPACE"
 FROM_ENV_FILES = ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
 
-SYSTEM_DEFAULTS = "/etc/gemini-cli/system-defaults.json"
-SYSTEM_SETTINGS = "/etc/gemini-cli/settings.json"
 # A conversation that is resumed in a later minute gets a second, empty file. The clean-up of whichever gemini
-# starts next takes that file for a broken one, and deletes all files of that conversation.
+# starts next takes that file for a broken one, and deletes all files of that conversation. The files that
+# `GEMINI_CLI_SYSTEM_SETTINGS_PATH` and `…_DEFAULTS_PATH` name count only where they, and all folders above, are root's.
 KEEP_CONVERSATIONS = {"general": {"sessionRetention": {"enabled": False}}}
 # AfterModel is left out: it fires for each piece of an answer.
 HOOKS = HookFace(
@@ -37,7 +36,7 @@ HOOKS = HookFace(
     after_tool="AfterTool",
     denies=lambda reason: {"decision": "deny", "reason": reason},
     allows=lambda: None,
-    by="private system defaults (`GEMINI_CLI_SYSTEM_DEFAULTS_PATH`), to which your own hooks are added",
+    by="a private copy of your settings, in a shadow of `~/.gemini` (`GEMINI_CLI_HOME`), beside your own hooks",
 )
 MENTION = re.compile(r"(?<!\\)@(?=[^ \t\r\n,;!?()\[\]{}])")
 
@@ -62,14 +61,14 @@ def launch(turn: Turn, host: Host) -> Launch:
     if turn.system and turn.system_mode == "replace":
         env["GEMINI_SYSTEM_MD"] = f"{host.private}/system.md"
         files[env["GEMINI_SYSTEM_MD"]] = turn.system.encode()
-    place = ("GEMINI_CLI_SYSTEM_DEFAULTS_PATH", SYSTEM_DEFAULTS)
-    env |= by_system_defaults(HOOKS, turn, host, files, place, scale=1000)
+    hooks = named_hooks(HOOKS, turn, host, files, scale=1000)
     return Launch(
         argv=(host.executable, "--output-format=stream-json", *flags),
         stdin=prompt,
         env={**env, "GEMINI_CLI_NO_RELAUNCH": "true"},  # its launcher ignores signals and cuts long lines
-        default_env=_keep_conversations(host, files) | _nothing_of_env_files(turn, host),
+        default_env=_nothing_of_env_files(turn, host),
         files=files,
+        settings={**KEEP_CONVERSATIONS, **({"hooks": hooks} if hooks else {})},
         notices=notices,
     )
 
@@ -103,15 +102,6 @@ def _nothing_of_env_files(turn: Turn, host: Host) -> dict[str, str]:
     if not host.untrusted or turn.transport != "dialog":
         return {}
     return dict.fromkeys(FROM_ENV_FILES, "")
-
-
-def _keep_conversations(host: Host, files: dict[str, bytes]) -> dict[str, str]:
-    """The variable that turns gemini's clean-up off, unless the machine has system settings of its own."""
-    if SYSTEM_SETTINGS in host.folder_names:
-        return {}
-    path = f"{host.private}/system-settings.json"
-    files[path] = json.dumps(KEEP_CONVERSATIONS).encode()
-    return {"GEMINI_CLI_SYSTEM_SETTINGS_PATH": path}
 
 
 def _conversation(turn: Turn) -> list[str]:
@@ -203,7 +193,6 @@ AGENT = Agent(
     hue=255,
     nested=("GEMINI_CLI", "GEMINI_CLI_NO_RELAUNCH"),
     binaries=("gemini",),
-    folder_names=(SYSTEM_DEFAULTS, SYSTEM_SETTINGS),
     flags_at=1,
     refused_flags=(
         *("yolo", "approval-mode", "policy", "admin-policy", "allowed-*", "include-directories", "extensions"),
@@ -227,6 +216,7 @@ AGENT = Agent(
     homes={"GEMINI_CLI_HOME": ""},
     state=State(
         shadowed=".gemini",
+        settings="settings.json",
         kept=(".gemini/tmp", ".gemini/history"),
         copied=("projects.json",),
         logins={"oauth_creds.json": ("access_token", "refresh_token", "id_token", "expiry_date")},

@@ -23,7 +23,7 @@ from ostler.work.terminals.programs import ProgramOptions
 from ostler.work.transports.transport import Add
 from ostler.work.turns.environment import ALLOWED, QUIET, matches
 from ostler.work.turns.setup import Setup
-from ostler.work.walls import Walled
+from ostler.work.walls import Enclosure
 
 if TYPE_CHECKING:
     from ostler.terminal.live import LiveTerminal
@@ -48,15 +48,15 @@ class CallTerminals:
         self._unlinked: dict[str, str] = {}  # title of each whose tool call is not known yet
         self._turn: Turn | None = None
         self._add: Add | None = None
-        self._walled: Walled | None = None
+        self._enclosure: Enclosure | None = None
         self._stopped = ""  # the turn that was interrupted last
         self._shown = ShownTerminals(context, session, self._add_events)
 
     # -- turns and the dialog
 
-    def begin(self, turn: Turn, add: Add, redactor: Redactor, walled: Walled | None = None) -> None:
-        """A turn begins: commands are its own, and events go to its journal. `walled`: the wall around its agent."""
-        self._turn, self._add, self._walled = turn, add, walled
+    def begin(self, turn: Turn, add: Add, redactor: Redactor, enclosure: Enclosure | None = None) -> None:
+        """A turn begins: commands are its own, and events go to its journal. `enclosure`: its agent's."""
+        self._turn, self._add, self._enclosure = turn, add, enclosure
         self._shown.begin(turn, redactor)
 
     async def pause(self) -> None:
@@ -138,12 +138,12 @@ class CallTerminals:
         if turn.id == self._stopped:
             raise OstlerError("cancelled", "the turn was interrupted")
 
-    def _allowed(self, turn: Turn) -> Walled | None:
+    def _allowed(self, turn: Turn) -> Enclosure | None:
         """The wall that a command runs behind; None where it needs none. Raises denied."""
         if turn.access == "full":
             return None
-        if turn.access == "write" and self._walled is not None:
-            return self._walled
+        if turn.access == "write" and self._enclosure is not None and self._enclosure.wall is not None:
+            return self._enclosure
         what = f"access {turn.access} does not allow commands that ostler runs"
         if turn.access == "read":
             raise OstlerError("denied", what, "Run it with --access write")

@@ -51,7 +51,7 @@ class LiveDialog:
         self.name = attempt.agent.name
         self.model = attempt.turn.model
         self._placed = placed
-        self._walled = attempt.walled  # of its process, whatever later turns would get
+        self._enclosure = attempt.enclosure  # of its process, whatever later turns would get
         self._helpers: set[Member] = set()  # daemons of its start: they are its own, and go with it
         self._turn: DialogTurn | None = None
         self._failed: Problem | None = None
@@ -99,7 +99,7 @@ class LiveDialog:
             turn.beneath = self.process.beneath()
         if self.terminals is not None:
             turn.calls.terminals = self.terminals
-            self.terminals.begin(attempt.turn, context.add, attempt.redactor, self._walled)
+            self.terminals.begin(attempt.turn, context.add, attempt.redactor, self._enclosure)
         try:
             await self._do(lambda: self.dialog.prompt(attempt.effective_turn))
             ended_by_us = await self._until_over(turn, context.stop)

@@ -206,7 +206,7 @@ def fingerprint(attempt: Attempt) -> Fingerprint:
         lean=turn.lean,
         mcp=encode(turn.mcp),
         trusted=attempt.trusted,
-        wall=attempt.walled.shape if attempt.walled else None,
+        wall=attempt.enclosure.shape if attempt.enclosure else None,
         flags=attempt.turn.agent_flags,
         hooks=(callback.decides, callback.patience) if (callback := attempt.callback) else None,
     )
@@ -214,6 +214,6 @@ def fingerprint(attempt: Attempt) -> Fingerprint:
 
 def _given_environment(attempt: Attempt) -> frozenset[tuple[str, str]]:
     """Without what the launch and the wall set: that follows from the rest, and may name the turn."""
-    launch, walled = attempt.launch, attempt.walled.env if attempt.walled else {}
-    given = {name: value for name, value in attempt.env.items() if name not in {*launch.env, *walled, *_OF_HOOKS}}
+    launch, enclosed = attempt.launch, attempt.enclosure.env if attempt.enclosure else {}
+    given = {name: value for name, value in attempt.env.items() if name not in {*launch.env, *enclosed, *_OF_HOOKS}}
     return frozenset(given.items() - launch.default_env.items())

@@ -39,24 +39,17 @@ class PaneStart(Struct, frozen=True, kw_only=True):
 
     async def start(self, new: NewProgram) -> PtyTerminal:
         """Raises what keeps it from starting, and leaves no pane then."""
-        client = await self.servers.client(self.place, make=True)
-        [term] = await client.command("show-options", "-gv", "default-terminal")
-        folder = await asyncio.to_thread(self.notes.make_folder, self.session.id)
-        request = PaneRequest(
-            argv=new.argv,
-            cwd=new.row.folder,
-            env={**new.env, "TERM": term},
-            mark=new.mark,
-            folder=str(folder),
-            wall=new.wall,
-            remove=self.remove,
-            streams=self.streams,
-            viewer=self.viewer,
-        )
-        command = await asyncio.to_thread(request.command)
-        pane, pid, size = await self._open(client, new, command)
+        folder = str(await asyncio.to_thread(self.notes.make_folder, self.session.id))
+        again = self.again
+
+        async def make(client: TmuxClient) -> tuple[TmuxClient, str, int, Size]:
+            nonlocal again
+            free, again = again, ""  # a new session does not have it
+            return client, *await self._make(client, new, folder, free)
+
+        client, pane, pid, size = await self.servers.make(self.place, make)
         try:
-            process = PaneProcess(pid, tree.identity(pid) or 0, new.mark, str(folder))
+            process = PaneProcess(pid, tree.identity(pid) or 0, new.mark, folder)
             made = Pane(pane, client, self.place, process, size)
             terminal = _terminal(new, made)
             self.servers.keep(made)
@@ -69,10 +62,23 @@ class PaneStart(Struct, frozen=True, kw_only=True):
         self.notes.put(self.note(self._noted(new, pane, process)))
         return terminal
 
-    async def _open(self, client: TmuxClient, new: NewProgram, command: tuple[str, ...]) -> tuple[str, int, Size]:
-        if self.again:
-            await client.opening("respawn-pane", "-k", "-t", self.again, "-c", new.row.folder, "--", *command)
-            [printed] = await client.command("display-message", "-p", "-t", self.again, _OPENED)
+    async def _make(self, client: TmuxClient, new: NewProgram, folder: str, again: str) -> tuple[str, int, Size]:
+        [term] = await client.command("show-options", "-gv", "default-terminal")
+        request = PaneRequest(
+            argv=new.argv,
+            cwd=new.row.folder,
+            env={**new.env, "TERM": term},
+            mark=new.mark,
+            folder=folder,
+            wall=new.wall,
+            remove=self.remove,
+            streams=self.streams,
+            viewer=self.viewer,
+        )
+        command = await asyncio.to_thread(request.command)
+        if again:
+            await client.opening("respawn-pane", "-k", "-t", again, "-c", new.row.folder, "--", *command)
+            [printed] = await client.command("display-message", "-p", "-t", again, _OPENED)
         else:
             words = ("new-window", "-d", "-P", "-F", _OPENED, "-t", f"{self.place.session}:")
             name = window_name(self.session)

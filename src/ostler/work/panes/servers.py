@@ -3,20 +3,23 @@
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from ostler.errors import OstlerError
 from ostler.process.pane import Pane
-from ostler.process.tmux import TmuxClient, TmuxPlace, check_version, no_tmux, run_tmux
+from ostler.process.tmux import TmuxClient, TmuxPlace, TmuxSessionEnded, check_version, no_tmux, run_tmux
 from ostler.settings import Settings
 from ostler.store.files import private_folder, write_private
+from ostler.supervise import retried
 from ostler.work.transports.tasks import cancel_all
 
 SESSION = "ostler"
 _STARTING = "starting"
 _FIRST = "sleep 10"  # keeps a new session until its first pane is there
+_ENDING = 2.0  # seconds for a session to end
 _ENV = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR")
 _CONFIG = """\
 set -g default-terminal "{term}"
@@ -37,6 +40,8 @@ set -g status-right "prefix d: leave "
 """
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class TmuxServers:
@@ -122,6 +127,17 @@ class TmuxServers:
             self._clients[place.key] = client
             return client
 
+    async def make(self, place: TmuxPlace, make: Callable[[TmuxClient], Awaitable[T]]) -> T:
+        """What `make` returns, which makes a pane by a client.
+
+        A session ends with its last pane: where that happens just now, it is called again in a new one.
+        """
+
+        async def step() -> T:
+            return await make(await self.client(place, make=True))
+
+        return await retried("making a pane", step, passes=_has_ended, patience=_ENDING)
+
     async def settle(self, place: TmuxPlace) -> None:
         """The first pane is there: the window that kept the session goes."""
         if place.config and (client := self._clients.get(place.key)) is not None:
@@ -165,6 +181,10 @@ class TmuxServers:
                 await pane.rejoin(client)
             except OstlerError as error:  # this one has ended meanwhile; the others have not
                 _log.warning("pane %s cannot be joined again: %s", pane.id, error)
+
+
+def _has_ended(error: Exception) -> bool:
+    return isinstance(error, TmuxSessionEnded)
 
 
 def _no_session() -> OstlerError:

@@ -12,24 +12,24 @@ from ostler.work.transports.transport import Attempt
 from ostler.work.turns.artifacts import LOGINS, remove_files
 
 if TYPE_CHECKING:
-    from ostler.work.walls import Walled
+    from ostler.work.walls import Enclosure
 
 
 def place_files(attempt: Attempt) -> tuple[str, ...]:
     """Writes the private files and those in the folder (never over an existing one); the paths to remove at the end."""
     files = attempt.launch.files
     beside = {name: text.encode() for name, text in attempt.launch.folder_files.items()}
-    scratch = attempt.walled.scratch if attempt.walled else ""
+    scratch = attempt.enclosure.scratch if attempt.enclosure else ""
     if not (files or beside or scratch):
         return ()
     in_folder = {os.path.join(attempt.turn.folder, name): data for name, data in beside.items()}
     placed: list[str] = []
     behind = {scratch + LOGINS: b"", scratch: b""} if scratch else {}
-    fleeting = attempt.walled.fleeting if attempt.walled else ()
+    fleeting = attempt.enclosure.fleeting if attempt.enclosure else ()
     noted = note(attempt.state, {**behind, **files, **in_folder}, folders=fleeting)
     try:
-        if attempt.walled:
-            placed += _behind_wall(attempt.walled, attempt.agent.name)
+        if attempt.enclosure:
+            placed += _enclose(attempt.enclosure, attempt.agent.name)
         for path, data in files.items():
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
             write_private(path, data)
@@ -48,24 +48,26 @@ def place_wall(attempt: Attempt) -> tuple[str, ...]:
     return place_files(structs.replace(attempt, launch=launch))
 
 
-def _behind_wall(walled: "Walled", agent: str) -> list[str]:
+def _enclose(enclosure: "Enclosure", agent: str) -> list[str]:
     """Makes what has to be there before a wall is built; what of it goes at the end. Raises denied."""
     try:
-        os.makedirs(walled.scratch, mode=0o700)
-        for folder in (*walled.folders, *walled.fleeting):
+        os.makedirs(enclosure.scratch, mode=0o700)
+        for folder in (*enclosure.folders, *enclosure.fleeting):
             os.makedirs(folder, mode=0o700, exist_ok=True)
-        for file in walled.files:
+        for file in enclosure.files:
             os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
             os.close(os.open(file, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        if walled.shadow is None:
-            return [walled.scratch, *walled.fleeting]
+        if enclosure.shadow is None:
+            return [enclosure.scratch, *enclosure.fleeting]
         from ostler.work.shadows import lend, make_shadow
 
-        make_shadow(walled.shadow)
-        lent = lend(walled.shadow, walled.scratch)
+        make_shadow(enclosure.shadow)
+        lent = lend(enclosure.shadow, enclosure.scratch)
     except OSError as error:
-        remove_files((walled.scratch,))
+        remove_files((enclosure.scratch,))
+        what = f"build the wall around {agent}" if enclosure.wall else f"prepare a private state folder for {agent}"
         why = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         hint = f"Nothing was started. {agent} must be able to write there; see `ostler doctor`"
-        raise OstlerError("denied", f"cannot build the wall around {agent}: {why}", hint) from error
-    return [*([lent] if lent else []), walled.scratch, *walled.fleeting]  # a login is brought back before its copy goes
+        raise OstlerError("denied", f"cannot {what}: {why}", hint) from error
+    # What is brought back is so before its copy goes.
+    return [*([lent] if lent else []), enclosure.scratch, *enclosure.fleeting]

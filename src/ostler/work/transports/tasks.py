@@ -1,10 +1,12 @@
 """Waiting for several things at once, and ending tasks."""
 
 import asyncio
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Coroutine, Iterable
+from typing import Any, TypeVar
 
 from ostler import clock
+
+T = TypeVar("T")
 
 
 async def until_first(
@@ -43,6 +45,16 @@ class Wake:
         finally:
             timer.cancel()
             self._event.clear()
+
+
+async def all_of(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """What they return; or raises what the first of them did. In any case, and on cancel, all are over then."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(work) for work in works]
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]
 
 
 async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:

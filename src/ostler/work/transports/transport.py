@@ -17,7 +17,7 @@ from ostler.work.turns.artifacts import Artifacts
 
 if TYPE_CHECKING:
     from ostler.work.hooks.hook_turn import HookTurn
-    from ostler.work.walls import Walled
+    from ostler.work.walls import Enclosure
 
 Add = Callable[[list[AnyEvent]], Awaitable[None]]
 OutputSink = Callable[[str, bytes], None]  # a stream, and bytes of it
@@ -44,7 +44,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
     dialog: Dialog | None = None  # the agent's side of the protocol, where the transport is a dialog
     trusted: bool = False  # the user trusts what the folder holds for the agent
     state: str = ""  # the state folder
-    walled: "Walled | None" = None  # the wall that its process is kept behind
+    enclosure: "Enclosure | None" = None  # what its process is kept in
     callback: Callback | None = None  # where its hooks call
     adopts: tuple[AnyEvent, ...] | None = None  # what the journal has of a turn that is taken up again in its pane
     # Of a command:
@@ -54,12 +54,12 @@ class Attempt(Struct, frozen=True, kw_only=True):
 
     @property
     def wall(self) -> Wall | None:
-        return self.walled.wall if self.walled else None
+        return self.enclosure.wall if self.enclosure else None
 
     @property
     def env_outside(self) -> dict[str, str]:
         """Its environment without its wall, which says where its state really lies: a shadow is one process's."""
-        return {**self.env, **self.walled.outside} if self.walled else self.env
+        return {**self.env, **self.enclosure.outside} if self.enclosure else self.env
 
 
 class TurnContext(Struct, frozen=True, kw_only=True):

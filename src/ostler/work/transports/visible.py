@@ -69,7 +69,7 @@ class HostedTerminal(Struct, frozen=True):
         return (
             not self.program.ending
             and self.made_for == fingerprint(attempt)
-            and self.fleeting.keys() >= {*(attempt.walled.fleeting if attempt.walled else ())}
+            and self.fleeting.keys() >= {*(attempt.enclosure.fleeting if attempt.enclosure else ())}
             and _inodes(self.fleeting) == self.fleeting  # a turn in another process may have removed them since
         )
 
@@ -89,7 +89,7 @@ class VisibleTransport:
         order = {"name": attempt.turn.id, "argv": launch.argv, "stdin": prompt, "env": env, "nonce": nonce}
         files = {**launch.files, prompt: launch.stdin, job: msgspec.json.encode(order)}
         attempt = structs.replace(attempt, launch=structs.replace(launch, files=files))
-        placed = place_files(structs.replace(attempt, walled=None))
+        placed = place_files(structs.replace(attempt, enclosure=None))
         try:
             return await self._run(attempt, context, job, nonce)
         finally:
@@ -139,7 +139,7 @@ class VisibleTransport:
         except BaseException:
             remove_files(behind)
             raise
-        fleeting = _inodes(attempt.walled.fleeting if attempt.walled else ())
+        fleeting = _inodes(attempt.enclosure.fleeting if attempt.enclosure else ())
         self._kept[session] = HostedTerminal(fingerprint(attempt), fleeting, program, behind)
         program.done.add_done_callback(lambda _: self._forget(session, program, behind))
         return program, 0

@@ -12,17 +12,19 @@ from ostler.work.turns.environment import child_environment, secrets
 from ostler.work.turns.setup import Setup
 
 if TYPE_CHECKING:
-    from ostler.work.walls import Walled
+    from ostler.work.walls import Enclosure
 
 
-def environment_of(setup: Setup, turn: Turn, agent: Agent, launch: Launch, walled: "Walled | None") -> dict[str, str]:
+def environment_of(
+    setup: Setup, turn: Turn, agent: Agent, launch: Launch, enclosure: "Enclosure | None"
+) -> dict[str, str]:
     return child_environment(
         with_config(setup, agent),
         agent,
         add={**setup.settings.env, **turn.env},
         pass_patterns=setup.settings.env_pass,
         default_env=launch.default_env,
-        launch_env={**launch.env, **_own_environment(setup, agent), **(walled.env if walled else {})},
+        launch_env={**launch.env, **_own_environment(setup, agent), **(enclosure.env if enclosure else {})},
     )
 
 

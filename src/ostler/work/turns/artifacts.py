@@ -110,21 +110,25 @@ def _remove_folder(path: str) -> None:
 
 
 def lends_logins(paths: Sequence[str]) -> bool:
-    """Whether a login was copied for the process: whoever removes these files has to bring it back before."""
+    """Whether something is to be kept of a shadow of the process: whoever removes these files brings it back before."""
     return any(path.endswith(LOGINS) for path in paths)
 
 
 def keep_logins(paths: Sequence[str]) -> None:
     """Brings back logins that a process has renewed by now. One that stays does so after each of its turns."""
+    _bring_back(paths, ended=False)
+
+
+def _bring_back(paths: Sequence[str], *, ended: bool) -> None:
     if lends_logins(paths):
         from ostler.work.shadows import bring_back
 
-        bring_back(paths)
+        bring_back(paths, ended=ended)
 
 
 def remove_files(paths: tuple[str, ...]) -> None:
-    """Removes what a launch put down; what is gone already is fine. A login that was renewed is kept before."""
-    keep_logins(paths)
+    """Removes what a launch put down; what is gone already is fine. What is to be kept of a shadow is so before."""
+    _bring_back(paths, ended=True)
     for path in paths:
         try:
             os.unlink(path)

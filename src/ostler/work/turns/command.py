@@ -112,7 +112,7 @@ def walled_command(attempt: Attempt, settings: Settings, state: str) -> Attempt:
         raise OstlerError("denied", f"a command cannot be kept to --access {turn.access}: {why}", "Use --access full")
     env = {**attempt.env, **walled.env}
     return structs.replace(
-        attempt, walled=walled, env=env, state=state, turn=structs.replace(turn, env={**turn.env, **walled.env})
+        attempt, enclosure=walled, env=env, state=state, turn=structs.replace(turn, env={**turn.env, **walled.env})
     )
 
 

@@ -28,10 +28,16 @@ from ostler.work.turns.checks import check_promise, turn_for
 from ostler.work.turns.environment import child_environment
 from ostler.work.turns.setup import NotesCache, Setup, programs_of, project_config_of, server_of
 from ostler.work.turns.turn_hooks import callback_of, hook_environment, notices_without_hooks
-from ostler.work.turns.turn_walls import notices_without_wall, wall_of, with_tried_sandbox, without_launcher
+from ostler.work.turns.turn_walls import (
+    notices_without_wall,
+    wall_of,
+    with_settings,
+    with_tried_sandbox,
+    without_launcher,
+)
 
 if TYPE_CHECKING:
-    from ostler.work.walls import Walled
+    from ostler.work.walls import Enclosure
 
 _PLAN_WITHIN = 10_000  # events
 
@@ -65,7 +71,8 @@ async def prepare(setup: Setup, turn: Turn) -> Attempt:
     unwalled = notices_without_wall(setup, turn, server, walled)
     notices = (*_left_out(turn, config), *cut, *notices_without_hooks(turn, host), *unwalled, *launch.notices)
     launch = structs.replace(launch, argv=argv, notices=notices)
-    recorded, env = _records_of(setup, server), environment_of(setup, turn, server, launch, walled)
+    enclosure = with_settings(walled, setup, turn, server, launch)
+    recorded, env = _records_of(setup, server), environment_of(setup, turn, server, launch, enclosure)
     env |= hook_environment(turn, host.callback)
     return Attempt(
         turn=turn,
@@ -81,7 +88,7 @@ async def prepare(setup: Setup, turn: Turn) -> Attempt:
         dialog=_dialog(face, effective, host),
         state=str(setup.store.folder),
         trusted=config.trusted,
-        walled=walled,
+        enclosure=enclosure,
         callback=host.callback,
     )
 
@@ -126,7 +133,7 @@ def _launch_of(server: Agent, transport: TransportName) -> Callable[[Turn, Host]
     return TRANSPORT_FACTS[transport].own_launch(server) or server.launch
 
 
-def _effective_turn(setup: Setup, turn: Turn, agent: Agent, walled: "Walled | None") -> Turn:
+def _effective_turn(setup: Setup, turn: Turn, agent: Agent, walled: "Enclosure | None") -> Turn:
     """The turn as this agent gets it, with what goes along. Raises for all that can be known not to work."""
     checked = turn_for(turn, agent)
     if walled is None:

@@ -253,7 +253,7 @@ class TurnRun:
         await self._keep(Notice(text=text, code="launch") for text in attempt.launch.notices)
         log_launch(attempt)
         carried = await self._run(attempt, self.artifacts)
-        carried = with_wall_hint(carried) if attempt.walled is not None else carried
+        carried = with_wall_hint(carried) if attempt.wall is not None else carried
         self.sums.add(attempt.turn, carried.verdict, self._counters_before(attempt.turn, carried.verdict))
         return carried
 

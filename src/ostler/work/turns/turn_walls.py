@@ -7,33 +7,49 @@ from msgspec import structs
 
 from ostler.access import Access
 from ostler.agents import Agent
-from ostler.model import Turn
+from ostler.model import Launch, Turn
 from ostler.work.turns.agent_environment import environment_outside, with_config
 from ostler.work.turns.environment import child_environment
 from ostler.work.turns.setup import NotesCache, Setup, programs_of
 
 if TYPE_CHECKING:
-    from ostler.work.walls import Walled
+    from ostler.work.walls import Enclosure
 
 
-def wall_of(setup: Setup, turn: Turn, agent: Agent) -> "Walled | None":
+def wall_of(setup: Setup, turn: Turn, agent: Agent) -> "Enclosure | None":
     """The wall around it, where its adapter says what must be writable behind one. Raises denied."""
     if turn.access == "full" or setup.settings.walls == "off":
         return None
     from ostler.work.walls import wall_around
 
-    state = str(setup.store.folder)
-    environ = {**with_config(setup, agent), **setup.settings.env, **turn.env}  # which may say where its state is
     return wall_around(
         setup.settings,
         agent,
         turn.access,
         turn.folder,
-        state=state,
-        environ=environ,
+        state=str(setup.store.folder),
+        environ=_environ(setup, turn, agent),
         programs=programs_of(setup, agent, turn.access),
         session=None if turn.fork else turn.agent_session,
     )
+
+
+def with_settings(
+    walled: "Enclosure | None", setup: Setup, turn: Turn, agent: Agent, launch: Launch
+) -> "Enclosure | None":
+    """The same with the settings that the launch adds to the agent's own; without a wall these need a shadow, too."""
+    if not launch.settings:
+        return walled
+    from ostler.work.walls import shadow_alone
+
+    enclosure = walled or shadow_alone(agent, state=str(setup.store.folder), environ=_environ(setup, turn, agent))
+    assert enclosure.shadow is not None, f"{agent.name} has no shadow to put settings in"
+    return structs.replace(enclosure, shadow=structs.replace(enclosure.shadow, settings=launch.settings))
+
+
+def _environ(setup: Setup, turn: Turn, agent: Agent) -> dict[str, str]:
+    """The environment, which may say where the agent's state is."""
+    return {**with_config(setup, agent), **setup.settings.env, **turn.env}
 
 
 async def without_launcher(setup: Setup, turn: Turn, agent: Agent, argv: tuple[str, ...]) -> tuple[str, ...]:
@@ -49,7 +65,7 @@ async def without_launcher(setup: Setup, turn: Turn, agent: Agent, argv: tuple[s
     return await started_itself(argv, environment_outside(setup, turn, agent), setup.probes or NotesCache(setup.store))
 
 
-def notices_without_wall(setup: Setup, turn: Turn, agent: Agent, walled: "Walled | None") -> tuple[str, ...]:
+def notices_without_wall(setup: Setup, turn: Turn, agent: Agent, walled: "Enclosure | None") -> tuple[str, ...]:
     """Said where a turn would have a wall on another machine; what an agent does without one, its launch says."""
     if walled is not None or turn.access == "full":
         return ()
