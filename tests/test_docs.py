@@ -190,6 +190,14 @@ def test_every_step_and_scenario_is_documented() -> None:
     assert [key for key in (REPLY_KEYS | SCENARIO_KEYS) - {"reply", "version"} if f"`{key}`" not in text] == []
 
 
+def test_the_modules_that_the_architecture_names_are_there() -> None:
+    prose = text_of("architecture.md").partition("<!-- modules")[0]
+    named = re.findall(r"`((?!tests/)(?:[a-z]+/)+[a-z_]+)(?:\.[a-z]+)?`", prose)
+    source = ROOT / "src" / "ostler"
+    assert len(named) > 30
+    assert [name for name in named if not (source / name).is_dir() and not (source / f"{name}.py").exists()] == []
+
+
 def test_every_agent_is_documented() -> None:
     text = text_of("agents.md")
     told = {named(row[0])[0]: tuple(named(row[1])) for row in rows(text, "| name | models that mean it |")}

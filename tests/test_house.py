@@ -8,10 +8,11 @@ for each module that is pure, a reason for each error that is ignored, and loops
 import ast
 import gc
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import get_args
+from typing import TypeGuard, get_args
 
 import pytest
 
@@ -90,6 +91,14 @@ LATE_CYCLES = {
     frozenset({"panes.open_panes", "panes.pane_output"}),  # in most panes an agent shows its own screen
     frozenset({"shadows", "turns.artifacts"}),  # hardly any turn has lent a login
 }
+# What libraries call of the classes that ostler gives them.
+CALLED_BY_OTHERS = {
+    *("list_commands", "format_commands", "get_completions_async"),  # click, prompt_toolkit
+    *("create_module", "handleError", "capture_signals", "collect"),  # importlib, logging, uvicorn, prometheus
+    *("serialize", "deserialize", "generate_span_id", "generate_trace_id", "render_number"),  # DBOS, OTel, rich
+}
+LOOKED_AT_BY_TESTS = {"stdin_fd", "under_way"}
+TAKEN_BY_THE_PAGE = {f"{of}_NAMES" for of in ("OLD_TEXT", "NEW_TEXT", "CONTENT", "PATCH")}  # tools/page_types.py
 # Programs of their own, which import nothing of ostler.
 OWN_TIME = {"clock.py", "terminal/screen/process.py"} | {
     f"process/{name}.py" for name in ("warden", "pane_warden", "job_host")
@@ -364,6 +373,66 @@ def alias_in(node: ast.stmt) -> str:
     return name if is_type and re.fullmatch(r"_?[A-Z]+[a-z]\w*", name) else ""
 
 
+def test_nothing_is_called_told_or_heard() -> None:
+    """It could be an event, a reply, a callback: a name says which."""
+    ours = [path for path in FILES if room(path) != "testing"]
+    assert [f"{path.relative_to(SRC)}: {name}" for path in ours for name in names_given(path) & {"told", "heard"}] == []
+
+
+def names_given(path: Path) -> set[str]:
+    """Of variables, parameters, fields and functions."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    stored = [each for each in nodes(path) if isinstance(getattr(each, "ctx", None), ast.Store)]
+    names = [getattr(each, "id", None) or getattr(each, "attr", "") for each in stored]
+    names += [each.arg for each in nodes(path) if isinstance(each, ast.arg)]
+    return {name.lstrip("_") for name in names} | {each.name for each in nodes(path) if isinstance(each, functions)}
+
+
+def test_nothing_is_there_that_nothing_uses() -> None:
+    """Functions, methods and constants that the package, its tools, its docs and its examples never name again."""
+    others = [path for room in ("docs", "tools", "examples") for path in (TESTS.parent / room).rglob("*.[pm][yd]")]
+    words = Counter(word for path in (*FILES, *others) for word in re.findall(r"\w+", path.read_text()))
+    defined = Counter(name for path in FILES for name in names_defined(path))
+    checked = {name for path in FILES if room(path) != "testing" for name in names_defined(path)}
+    found = {name for name in checked if words[name] <= defined[name] and not name.startswith("__")}
+    assert found == CALLED_BY_OTHERS | LOOKED_AT_BY_TESTS | TAKEN_BY_THE_PAGE
+
+
+def names_defined(path: Path) -> Iterator[str]:
+    """But for what a decorator takes, such as a command or a route."""
+    for node in nodes(path):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if not any(isinstance(each, ast.Call) for each in node.decorator_list):
+                yield node.name
+        elif isinstance(node, ast.Assign) and node.col_offset == 0:
+            yield from (each.id for each in node.targets if isinstance(each, ast.Name))
+
+
+def test_the_values_of_a_type_are_listed_once() -> None:
+    """Who needs them takes them out of the type: `get_args`."""
+    lists: dict[frozenset[str], dict[str, None]] = {}
+    for path in FILES:
+        typed = {node.value for node in nodes(path) if isinstance(node, ast.AnnAssign)}  # mypy knows their values
+        for node in nodes(path):
+            if (values := strings_listed(node)) and node not in typed:
+                lists.setdefault(values, {})[str(path.relative_to(SRC))] = None
+    types = {strings_listed(node.slice) for path in FILES for node in nodes(path) if is_literal(node)}
+    found = [[*lists[values]] for values in types if values and len(lists[values]) > 1]
+    # The scripted agent must start fast, and imports no types: `test_access.py` compares them.
+    assert found == [["access.py", "testing/scenario.py"]]
+
+
+def is_literal(node: ast.AST) -> TypeGuard[ast.Subscript]:
+    return isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == "Literal"
+
+
+def strings_listed(node: ast.AST) -> frozenset[str]:
+    """What a list of three strings or more consists of."""
+    listed = node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else []
+    strings = [each.value for each in listed if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    return frozenset(strings) if len(strings) == len(listed) >= 3 else frozenset()
+
+
 def test_the_rules_would_notice(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
     bad.write_text("import ostler.work\nfrom ostler import cli\nos.system(x)\nrun(x, shell=True)\ntime.time()\n")
@@ -406,6 +475,10 @@ def test_the_rules_would_notice(tmp_path: Path) -> None:
         frozenset({"room.a", "room.b", "room.c"}),
         frozenset({"room.d", "room.e"}),
     }
+    listed = tmp_path / "listed.py"
+    listed.write_text("K = Literal['a', 'b', 'c']\nif k in ('c', 'b', 'a'): ...\nx = ('a', 'b')\n")
+    assert [node.lineno for node in nodes(listed) if strings_listed(node) == {"a", "b", "c"}] == [1, 2]  # type: ignore[attr-defined]
+    assert [strings_listed(node.slice) for node in nodes(listed) if is_literal(node)] == [{"a", "b", "c"}]
     types = tmp_path / "types.py"
     types.write_text(
         "A1 = 1 + 2\nTABLE = x[1]\nState = Literal['a']\nId = int | str\n_Who = NewType('_Who', str)\n"

@@ -6,11 +6,13 @@ import re
 import stat
 from pathlib import Path
 
+import click
 import pytest
 
 from ostler import logs
+from ostler.cli import cli
 from ostler.errors import OstlerError
-from ostler.logs import LONGEST, LineFormatter, LogFile, LogOptions, LogStream, log_options
+from ostler.logs import LEVELS, LONGEST, LineFormatter, LogFile, LogOptions, LogStream, log_options
 from ostler.store import Redactor
 
 CANARY = "canary-8f2d6b1e9a7c4d5f"
@@ -45,6 +47,12 @@ def log(out: io.StringIO) -> logging.Logger:
 )
 def test_what_was_asked_for(variable: str, level: str | None, file: str | None, asked: LogOptions) -> None:
     assert log_options(variable, level, file) == asked
+
+
+def test_the_flag_has_the_same_levels() -> None:
+    [flag] = [each for each in cli.params if each.name == "log_level"]
+    assert isinstance(flag.type, click.Choice)
+    assert tuple(flag.type.choices) == LEVELS
 
 
 def test_a_level_that_does_not_exist() -> None:

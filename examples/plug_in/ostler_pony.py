@@ -1,5 +1,6 @@
 """An agent from another package: pony, a made-up CLI. It has turns of one process each, and dialogs over ACP."""
 
+from ostler.access import ACCESS_ORDER
 from ostler.agents.acp.face import acp_face
 from ostler.agents.acp.protocol import Acp
 from ostler.agents.adapter import Agent
@@ -73,9 +74,9 @@ AGENT = Agent(
     probed=False,  # it has no --version and no --help
     login_elsewhere=True,
     models=("pony-*",),
-    access={level: f"`--access={level}`" for level in ("read", "write", "full")},
+    access={level: f"`--access={level}`" for level in ACCESS_ORDER},
     tools={"shell": ("gallop",)},
     system="flag",
     # All that ostler has to know of an agent that speaks ACP: here, the mode in which it asks before it acts.
-    dialog=acp_face(Acp(modes=dict.fromkeys(("read", "write", "full"), "ask")), acp_launch, access="mode `ask`"),
+    dialog=acp_face(Acp(modes=dict.fromkeys(ACCESS_ORDER, "ask")), acp_launch, access="mode `ask`"),
 )

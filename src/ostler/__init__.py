@@ -38,8 +38,10 @@ if TYPE_CHECKING:
         Host,
         Launch,
         Limited,
+        LimitedBy,
         Limits,
         McpServer,
+        McpTransport,
         Notice,
         Offer,
         Offered,
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
         SessionState,
         SignalName,
         Started,
+        StepStatus,
         SystemMode,
         TerminalClosed,
         TerminalOpened,
@@ -111,9 +114,11 @@ __all__ = [
     "Host",
     "Launch",
     "Limited",
+    "LimitedBy",
     "Limits",
     "LiveSession",
     "McpServer",
+    "McpTransport",
     "Notice",
     "Offer",
     "Offered",
@@ -132,6 +137,7 @@ __all__ = [
     "Settings",
     "SignalName",
     "Started",
+    "StepStatus",
     "SystemMode",
     "Terminal",
     "TerminalClosed",
@@ -163,8 +169,6 @@ __all__ = [
 ]
 
 _SESSION_KEYWORDS = ("folder", "session", "name", "resume_last", "agent_session")
-# What a stored session has already: the turn alone is given it. A new session keeps it.
-_SHARED_KEYWORDS = ("access", "model", "system", "system_mode")
 
 
 def open(settings: "Settings | None" = None, *, folder: str = ".", role: str = "api") -> "Ostler":
@@ -198,7 +202,9 @@ def run(
     import asyncio
 
     async def turn() -> "Envelope":
-        of_session = {name: value for name, value in options.items() if name in _SESSION_KEYWORDS + _SHARED_KEYWORDS}
+        from ostler.model import OF_SESSION
+
+        of_session = {name: value for name, value in options.items() if name in _SESSION_KEYWORDS + OF_SESSION}
         of_turn = {name: value for name, value in options.items() if name not in of_session}
         async with open(settings, folder=options.get("folder") or ".") as o:
             session = await o.session(agent, **of_session)  # type: ignore[arg-type]

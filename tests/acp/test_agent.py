@@ -17,6 +17,7 @@ from ostler.process import tree
 from ostler.settings import load_settings
 from ostler.work import Ostler
 from ostler.work.dialogs.asks import AskAnswer
+from ostler.work.sessions.rows import new_session_row
 from prefork import start_ostler_here
 from waiting import until
 
@@ -410,10 +411,11 @@ async def test_sessions_that_cannot_be_loaded(peer: Peer, folder: Path) -> None:
 async def test_sessions_are_listed_a_page_at_a_time(peer: Peer, folder: Path) -> None:
     async with beside(folder) as o:
         for number in range(60):
-            await o.store.add_session(o.new_row(agent="claude", folder=str(folder), title=f"n{number}"))
-        elsewhere = o.new_row(agent="codex", folder=str(folder.parent), name="else")
+            row = new_session_row(o.store, o.settings, agent="claude", folder=str(folder), title=f"n{number}")
+            await o.store.add_session(row)
+        elsewhere = new_session_row(o.store, o.settings, agent="codex", folder=str(folder.parent), name="else")
         await o.store.add_session(elsewhere)
-        await o.store.add_session(o.new_row(agent="exec", folder=str(folder)))
+        await o.store.add_session(new_session_row(o.store, o.settings, agent="exec", folder=str(folder)))
     first = await peer.call("session/list", cwd=str(folder))
     second = await peer.call("session/list", cwd=str(folder), cursor=first["nextCursor"])
     titles = {info["title"] for info in (*first["sessions"], *second["sessions"])}

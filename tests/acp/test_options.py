@@ -72,7 +72,7 @@ def test_options_are_told_whole() -> None:
     assert (model["currentValue"], model["options"]) == (
         "default",
         [
-            {"value": "default", "name": "Default", "description": "What the agent itself takes"},
+            {"value": "default", "name": "Default", "description": "The default of the agent"},
             {"value": "opus", "name": "Opus", "description": "Large"},
             {"value": "haiku", "name": "haiku"},
         ],

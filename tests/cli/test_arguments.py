@@ -30,6 +30,10 @@ RUN_HELP = " See: ostler run --help"
         ),
         (("run", "--fallbck", "x"), "No such option '--fallbck'. Did you mean '--fallback'?" + RUN_HELP),
         (
+            ("run", "script", "hi", "--log-level", "debug"),
+            "--log-level goes before the command: ostler --log-level=… run. See: ostler --help",
+        ),
+        (
             ("run", "claude", "fix", "it"),
             "3 words where an agent and a prompt were expected: put the prompt in quotes." + RUN_HELP,
         ),

@@ -67,5 +67,5 @@ def test_a_collector_that_does_not_answer_is_one_line(shell: Shell) -> None:
     refused = shell("export", "k3", "--format", "otel", "--endpoint", address, env={"OTEL_EXPORTER_OTLP_TIMEOUT": "1"})
     assert refused.returncode == 1
     assert refused.stderr.splitlines() == [
-        f"ostler: {address} did not take the spans. Check the address, and that it speaks OTLP/HTTP"
+        f"ostler: {address} did not accept the spans. Check the address, and that it speaks OTLP/HTTP"
     ]

@@ -71,10 +71,10 @@ def test_move_while_a_turn_runs(shell: Shell) -> None:
 def test_rename(shell: Shell) -> None:
     for name in ("one", "two"):
         shell("run", "script", "[[say:1]]", "-n", name, "-q")
-    assert shell("rename", "one", "first").stdout == "one is called first now\n"
+    assert shell("rename", "one", "first").stdout == "one is now called first\n"
     taken = shell("rename", "first", "two")
     assert taken.returncode == 1 and "there is already a session named 'two'" in taken.stderr
-    assert shell("rename", "last").stdout == "two is called last now\n"  # the last used of this folder
+    assert shell("rename", "last").stdout == "two is now called last\n"  # the last used of this folder
     cleared = json.loads(shell("rename", "last", "--clear", "--json").stdout)
     assert cleared["name"] is None
     half = shell("rename", cleared["id"])

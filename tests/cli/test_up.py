@@ -305,7 +305,7 @@ def test_a_detached_server_logs_what_it_is_asked_to(ups: Shell) -> None:
     ("flags", "complaint"),
     [
         (("--labels", "gpu"), "--labels, --as, --advertise and --ca need --join"),
-        (("--tls-cert", "cert.pem"), "--tls-cert and --tls-key need each other"),
+        (("--tls-cert", "cert.pem"), "--tls-cert and --tls-key must be given together"),
     ],
 )
 def test_flags_that_need_others_are_a_usage_error(

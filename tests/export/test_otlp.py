@@ -70,6 +70,6 @@ def test_spans_arrive_as_they_were() -> None:
 
 
 def test_a_receiver_that_refuses_is_told() -> None:
-    with receiver(status=400) as (address, _), pytest.raises(OstlerError, match="did not take the spans") as told:
+    with receiver(status=400) as (address, _), pytest.raises(OstlerError, match="did not accept the spans") as told:
         send(spans(RUN, content=False), address, "1.2")
     assert told.value.kind == "crashed"

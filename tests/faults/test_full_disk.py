@@ -11,6 +11,7 @@ from ostler.errors import OstlerError
 from ostler.model import Ended, TurnRow
 from ostler.process import tree
 from ostler.work import Ostler
+from ostler.work.sessions.rows import new_session_row
 from ostler.work.turns import unwritten
 from ostler.work.turns.journal import Journal
 from waiting import until
@@ -171,7 +172,7 @@ async def test_what_could_not_be_written_before_the_process_ended_is_ended_at_th
 
 async def test_a_terminal_whose_end_cannot_be_written_is_ended_later(stable: Stable, disk: Disk) -> None:
     async with stable.ostler() as o:
-        row = o.new_row(agent="script", folder=str(stable.folder))
+        row = new_session_row(o.store, o.settings, agent="script", folder=str(stable.folder))
         await o.store.add_session(row)
         terminal = await o.terminals.open(row.id, ["cat"])
         disk.fill()

@@ -20,7 +20,7 @@ from ostler.model import (
     ToolEnded,
     ToolStarted,
 )
-from ostler.server.activity import LONGEST, LastWords, one_line
+from ostler.server.activity import LONGEST, LastWords, newest_line
 
 
 def doing(*events: Any) -> str:
@@ -29,7 +29,7 @@ def doing(*events: Any) -> str:
     for event in reversed(events):
         if words.enough(EVENT_ENCODER.encode(structs.replace(event, seq=1))):
             break
-    return one_line(words.text)
+    return newest_line(words.text)
 
 
 def test_the_last_tool_or_the_last_words() -> None:
@@ -77,7 +77,7 @@ def test_a_long_line_of_deltas_is_enough() -> None:
     ],
 )
 def test_one_line(text: str, line: str) -> None:
-    assert one_line(text) == line
+    assert newest_line(text) == line
 
 
 def test_a_thought_and_an_end() -> None:

@@ -21,6 +21,7 @@ def made() -> ModuleType:
 def test_they_are_up_to_date(made: ModuleType) -> None:
     assert made.TARGET.read_text() == made.generated(), "run `make tables`"
     assert made.NAMES.read_text() == made.generated_names(), "run `make tables`"
+    assert made.FACTS.read_text() == made.generated_facts(), "run `make tables`"
 
 
 def test_each_kind_of_schema_has_its_type(made: ModuleType) -> None:
@@ -48,6 +49,10 @@ def test_each_kind_of_schema_has_its_type(made: ModuleType) -> None:
 
 def test_the_names_of_inputs_are_lists(made: ModuleType) -> None:
     assert 'export const COMMAND_NAMES = ["command", "cmd"];\n' in made.generated_names()
+
+
+def test_the_facts_of_transports_are_lists(made: ModuleType) -> None:
+    assert 'export const DIALOGS: string[] = ["dialog"];\n' in made.generated_facts()
 
 
 def test_what_comes_over_websockets_and_streams_is_in_it(made: ModuleType) -> None:

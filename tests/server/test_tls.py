@@ -170,7 +170,7 @@ async def test_the_command_says_so_and_takes_nothing(tmp_path: Path) -> None:
     good, other = authority.issue("a.example"), authority.issue("b.example")
     served = Secure(tmp_path / "hawk", authority, good)
     half = await served.cli("up", "--tls-cert", str(good.certificate))
-    assert half.returncode == 2 and "--tls-cert and --tls-key need each other" in half.stderr
+    assert half.returncode == 2 and "--tls-cert and --tls-key must be given together" in half.stderr
     for more in ((), ("--detach",)):
         wrong = await served.cli("up", "--tls-cert", str(good.certificate), "--tls-key", str(other.key), *more)
         assert wrong.returncode == 2 and "does not belong to the certificate" in wrong.stderr

@@ -121,7 +121,8 @@ def test_any_cutting_of_the_stream_gives_the_same(pieces: list[str], size: int) 
     assert shown == masked(data)
     assert len(shown) == len(data)
     assert KEY not in joined("acp", shown)
-    whole = REDACTOR.mask("".join(pieces).encode("latin-1")).decode("latin-1")
+    masker = REDACTOR.masker()
+    whole = (masker.feed("".join(pieces).encode("latin-1")) + masker.close()).decode("latin-1")
     # More may be masked than in the whole text: a token that begins a piece stands apart there.
     assert all(one in (other, "*") for one, other in zip(joined("acp", shown), whole, strict=True))
 

@@ -123,7 +123,6 @@ async def test_sessions_are_found_by_id_name_prefix_and_place(store: Store, make
     assert store.find("abc2") == [two]
     assert store.find("ABC") == store.find("%") == store.find("") == store.find("zzz") == []
     assert store.sessions() == [two, one]
-    assert store.sessions(limit=1) == [two]
 
 
 async def test_a_closed_session_takes_no_turn_until_it_is_open_again(store: Store, make: SimpleNamespace) -> None:

@@ -126,7 +126,7 @@ async def test_many_rows_at_once(store: Store, watch: StoreWatch, make: SimpleNa
     assert {id: row.id for id, row in watch.current_turns(["a", "b", "c"]).items()} == {"a": "a1", "b": "b2"}
     assert watch.current_turns(["a"])["a"] == store.turn("a1")
     assert watch.queued() == {"a": 1}
-    assert watch.newest_sessions(2) == store.sessions(limit=2)
+    assert watch.newest_sessions(2) == store.sessions()[:2]
     assert {row.id for row in watch.sessions(["a", "c", "x"])} == {"a", "c"}
 
 

@@ -16,7 +16,7 @@ from ostler.terminal.viewer_protocol import HIGH, LOW, FactsMessage, Gone, Resiz
 
 def walk_over(ring: int = 1 << 20) -> tuple[Display, ByteStream]:
     """A viewer that has seen all there is so far: nothing."""
-    display = Display(Screens(), Size(80, 24), ring, spread=ignore, heard=ignore, reply=ignore)
+    display = Display(Screens(), Size(80, 24), ring, spread=ignore, on_facts=ignore, reply=ignore)
     return display, ByteStream(display, 0, lambda: None)
 
 

@@ -12,6 +12,7 @@ import pytest
 from msgspec import structs
 
 from ostler.agents import AGENTS
+from ostler.agents.acp.any_agent import agent_of
 from ostler.agents.adapter import Agent
 from ostler.agents.dialog import AnswerKind, Emit, Step
 from ostler.agents.reader import Reader
@@ -62,6 +63,11 @@ def test_without_captures_it_says_what_was_not_checked() -> None:
 
 def test_the_same_seed_gives_the_same_report(captures: Path) -> None:
     assert check_adapter(AGENT, captures, seed=7) == check_adapter(AGENT, captures, seed=7)
+
+
+def test_of_an_agent_that_only_holds_dialogs_no_other_launch_is_asked_for() -> None:
+    report = check_adapter(agent_of("mine", ["mine", "acp"]))
+    assert report.findings == () and report.checked["dialog_launch"] and "launches" not in report.checked
 
 
 def test_what_stands_after_two_dashes_is_literal(captures: Path) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ostler.settings import load_settings
 from ostler.work import Ostler
+from ostler.work.sessions.rows import new_session_row
 from prefork import start_python
 from work.scripted import Stable
 
@@ -55,7 +56,7 @@ async def far(stable: Stable, argv: Sequence[str], session: str = "", **env: str
 async def main(session: str, *argv: str) -> None:
     async with Ostler(load_settings(folder=".", environ=os.environ).settings, os.environ) as o:
         if not session:
-            row = o.new_row(agent="script", folder=os.getcwd())
+            row = new_session_row(o.store, o.settings, agent="script", folder=os.getcwd())
             await o.store.add_session(row)
             session = row.id
         terminal = await o.terminals.open(session, argv)

@@ -25,6 +25,7 @@ from ostler.store.files import private_folder
 from ostler.work import Ostler
 from ostler.work.dialogs.call_terminals import CallTerminals
 from ostler.work.dialogs.open_dialogs import Dialogs
+from ostler.work.sessions.rows import new_session_row
 from ostler.work.transports.stop import Stop
 from ostler.work.transports.transport import Attempt, Carried, TurnContext
 from ostler.work.turns.artifacts import Artifacts
@@ -152,7 +153,7 @@ class Talk:
 @pytest.fixture
 async def talk(stable: Stable) -> AsyncIterator[Talk]:
     async with stable.ostler() as o:
-        row = o.new_row(agent="gemini", folder=str(stable.folder))
+        row = new_session_row(o.store, o.settings, agent="gemini", folder=str(stable.folder))
         await o.store.add_session(row)
         made = Talk(o, stable, row.id)
         yield made

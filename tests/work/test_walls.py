@@ -60,7 +60,7 @@ def test_where_there_is_none(kernel: Any) -> None:
     assert around("full") is None and around(walls="off") is None
     kernel(2)
     assert around() is None
-    assert walls.why_no_walls() == "this kernel has Landlock version 2, and 3 is needed"
+    assert walls.why_no_walls() == "this kernel has Landlock version 2; walls need 3"
     kernel(0)
     with pytest.raises(OstlerError) as caught:
         around(walls="required")
@@ -77,7 +77,7 @@ def test_who_gets_a_wall_and_why_not(kernel: Any) -> None:
     assert around(agent=codex) is around(agent=codex, walls="required") is around(agent=cursor) is None
     with pytest.raises(OstlerError) as caught:
         around(agent=cursor, walls="required")
-    assert caught.value.message == "walls are required, and cursor has not been tried behind one"
+    assert caught.value.message == "walls are required, and cursor has not been tried behind a wall"
     # Of an unknown one `loose` says that it needs more; what a known one needs stands in its adapter.
     assert around(agent=unknown) is not None and around(agent=unknown, loose=("mine",)) is None
     assert around(agent=unknown, loose=("mine",), walls="required") is not None

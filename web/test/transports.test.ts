@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { heldBy, isVisible, transportOf } from "../src/lib/transports.ts";
+import { canBeSteered, heldBy, isVisible, transportOf } from "../src/lib/transports.ts";
 import type { AgentReport, SessionView, TerminalRow, TurnView } from "../src/words.ts";
 
 const session = (fields: Partial<SessionView> = {}) => ({ transport: null, turn: null, ...fields }) as SessionView;
@@ -24,6 +24,13 @@ test("an agent is visible while its screen is there, and where its turns are run
   assert.equal(isVisible(session({ turn: turn({ transport: "visible", state: "running" }) }), []), true);
   assert.equal(isVisible(session({ turn: turn({ transport: "visible", state: "ended" }) }), []), false);
   assert.equal(isVisible(session({ transport: "pty", turn: turn({ transport: "pipe", state: "running" }) }), []), false);
+});
+
+test("a turn in a dialog can be told more while it runs", () => {
+  assert.equal(canBeSteered(session({ turn: turn({ transport: "dialog", state: "asking" }) })), true);
+  assert.equal(canBeSteered(session({ turn: turn({ transport: "dialog", state: "ended" }) })), false);
+  assert.equal(canBeSteered(session({ turn: turn({ transport: "pty", state: "running" }) })), false);
+  assert.equal(canBeSteered(session()), false);
 });
 
 test("who has the keyboard of the agent's own screen", () => {

@@ -148,13 +148,13 @@ class AcpAgent:
     # -- sessions
 
     async def _new(self, params: Params) -> Result:
-        folder, servers, told = _folder(params), servers_of(params), options_of(params)
+        folder, servers, options = _folder(params), servers_of(params), options_of(params)
         live = await self.ostler.session(
-            self._agent, folder=folder, access=self._access, system=told.system, system_mode=told.system_mode
+            self._agent, folder=folder, access=self._access, system=options.system, system_mode=options.system_mode
         )
-        check_options(told, live.setup.settings)
+        check_options(options, live.setup.settings)
         await live.keep()  # a client may come back for it in another process before its first turn
-        session = self._opened(live, servers, told)
+        session = self._opened(live, servers, options)
         return {"sessionId": session.id, **session.state()}
 
     async def _load(self, params: Params) -> Result:
@@ -166,19 +166,19 @@ class AcpAgent:
         return (await self._take_up(params)).state()
 
     async def _fork(self, params: Params) -> Result:
-        row, folder, servers, told = self._known(params), _folder(params), servers_of(params), options_of(params)
+        row, folder, servers, options = self._known(params), _folder(params), servers_of(params), options_of(params)
         original = await self.ostler.session(session=row.id, folder=folder)
-        session = self._opened(await original.fork(), servers, told)
+        session = self._opened(await original.fork(), servers, options)
         return {"sessionId": session.id, **session.state()}
 
     async def _take_up(self, params: Params) -> OpenSession:
         row = self._known(params)
-        folder, servers, told = _folder(params), servers_of(params), options_of(params)
+        folder, servers, options = _folder(params), servers_of(params), options_of(params)
         live = await self.ostler.session(session=row.id, folder=folder)
         session = self._open.get(row.id)
         if session is None:
-            return self._opened(live, servers, told)
-        session.servers, session.options = servers, told
+            return self._opened(live, servers, options)
+        session.servers, session.options = servers, options
         return session
 
     async def _list(self, params: Params) -> Result:
@@ -224,10 +224,10 @@ class AcpAgent:
 
     # --
 
-    def _opened(self, live: LiveSession, servers: tuple[McpServer, ...], told: TurnOptions) -> OpenSession:
+    def _opened(self, live: LiveSession, servers: tuple[McpServer, ...], options: TurnOptions) -> OpenSession:
         assert self._client is not None
         session = self._open[live.id] = OpenSession(self.ostler, live, self._client, self.wire)
-        session.servers, session.options = servers, told
+        session.servers, session.options = servers, options
         return session
 
     def _known(self, params: Params) -> Session:

@@ -15,8 +15,8 @@ class AcpClient(Struct, frozen=True):
 
 
 def client_of(capabilities: Any) -> AcpClient:
-    told = table(capabilities)
+    offered = table(capabilities)
     return AcpClient(
-        terminals=table(told.get("_meta")).get("terminal_output") is True,
-        notices=isinstance(table(told.get("session")).get("notices"), dict),
+        terminals=table(offered.get("_meta")).get("terminal_output") is True,
+        notices=isinstance(table(offered.get("session")).get("notices"), dict),
     )

@@ -64,5 +64,5 @@ def stop_of(envelope: Envelope) -> str:
 
 
 def _data(problem: Problem) -> dict[str, Any]:
-    told = {"kind": problem.kind, "hint": problem.hint, "retry_at": problem.retry_at, "details": problem.message}
-    return {name: value for name, value in told.items() if value}
+    fields = {"kind": problem.kind, "hint": problem.hint, "retry_at": problem.retry_at, "details": problem.message}
+    return {name: value for name, value in fields.items() if value}

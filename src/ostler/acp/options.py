@@ -38,9 +38,9 @@ ClientOptions = msgspec.defstruct(
 def options_of(params: dict[str, Any], before: TurnOptions | None = None) -> TurnOptions:
     """Those of a request, over those of its session. Raises bad_request."""
     meta = params.get("_meta")
-    told = meta.get("ostler") if isinstance(meta, dict) else None
+    sent = meta.get("ostler") if isinstance(meta, dict) else None
     try:
-        given = TurnOptions(**structs.asdict(msgspec.convert({} if told is None else told, ClientOptions)))
+        given = TurnOptions(**structs.asdict(msgspec.convert({} if sent is None else sent, ClientOptions)))
     except msgspec.ValidationError as error:
         raise OstlerError("bad_request", f"_meta.ostler is not valid: {error}") from error
     return given if before is None else merged(given, before)
@@ -77,7 +77,7 @@ def modes(choices: Choices) -> dict[str, Any]:
 def config_options(choices: Choices) -> list[dict[str, Any]]:
     """Always whole: what is chosen in one may change another."""
     agents = [(name, title, "") for name, title in choices.agents.items()]
-    models = [(DEFAULT_MODEL, "Default", "What the agent itself takes"), *map(_model, choices.models)]
+    models = [(DEFAULT_MODEL, "Default", "The default of the agent"), *map(_model, choices.models)]
     access = [(a, _NAMES[a], _describe(choices, a)) for a in choices.accesses]
     return [
         _select("mode", "Access", "mode", choices.access, access, "What the agent may do"),
@@ -124,8 +124,8 @@ def _describe(choices: Choices, access: Access) -> str:
 def _select(
     id: str, name: str, category: str, value: str, options: Sequence[tuple[str, str, str]], description: str
 ) -> dict[str, Any]:
-    told = [{"value": v, "name": n, **({"description": d} if d else {})} for v, n, d in options]
+    choices = [{"value": v, "name": n, **({"description": d} if d else {})} for v, n, d in options]
     return {
         **{"id": id, "name": name, "description": description, "category": category},
-        **{"type": "select", "currentValue": value, "options": told},
+        **{"type": "select", "currentValue": value, "options": choices},
     }

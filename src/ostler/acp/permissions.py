@@ -86,4 +86,4 @@ def chosen(asked: Asked, response: object) -> tuple[str, str]:
         if kind is not None:
             return kind, ""
         return "deny", f"the editor chose an unknown option: {quoted(id[:100])}"
-    return "deny", "the editor gave no answer that could be understood"
+    return "deny", "the answer of the editor is not valid"

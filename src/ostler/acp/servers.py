@@ -19,10 +19,10 @@ MORE = {
 
 def servers_of(params: dict[str, Any]) -> tuple[McpServer, ...]:
     """Raises bad_request for an entry that is broken."""
-    told = params.get("mcpServers")
-    if told is not None and not isinstance(told, list):
+    listed = params.get("mcpServers")
+    if listed is not None and not isinstance(listed, list):
         raise OstlerError("bad_request", "mcpServers must be a list")
-    return sound([_server_of(each) for each in told or ()])
+    return sound([_server_of(each) for each in listed or ()])
 
 
 def _server_of(entry: Any) -> McpServer:

@@ -69,7 +69,7 @@ class OpenSession:
 
     # -- turns
 
-    async def prompt(self, blocks: Any, told: TurnOptions | None = None) -> dict[str, Any]:
+    async def prompt(self, blocks: Any, options: TurnOptions | None = None) -> dict[str, Any]:
         """Runs a turn with these options, or those of the session; all its updates come before this returns.
 
         Raises what it failed with, and `busy`.
@@ -86,7 +86,7 @@ class OpenSession:
             command = command_of(wanted.prompt)
             if command is not None:
                 return await self._obey(*command)
-            return await self._turn(wanted, told or self.options)
+            return await self._turn(wanted, options or self.options)
         finally:
             self._busy = False
             self._idle.set()
@@ -103,9 +103,9 @@ class OpenSession:
         await self._idle.wait()
         await self.ostler.dialogs.close(self.id)
 
-    async def _turn(self, wanted: PromptContent, told: TurnOptions) -> dict[str, Any]:
+    async def _turn(self, wanted: PromptContent, given: TurnOptions) -> dict[str, Any]:
         options = structs.replace(
-            told,
+            given,
             attachments=await asyncio.to_thread(self._attachments, wanted),
             transport=best_transport(self.agent),
             command=is_command(wanted.prompt, self._offered),

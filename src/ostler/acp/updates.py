@@ -119,8 +119,8 @@ class UpdateTranslator:
 
     def _whole(self, chunk: str, id: str, text: str) -> list[SessionUpdate]:
         """What its deltas have not told yet: all of it where there were none."""
-        told = "".join(self._streamed.pop((chunk, id), ()))
-        rest = text.removeprefix(told) if text.startswith(told) else ""
+        streamed = "".join(self._streamed.pop((chunk, id), ()))
+        rest = text.removeprefix(streamed) if text.startswith(streamed) else ""
         updates = [self._chunk(chunk, id, rest)] if rest else []
         self._messages.pop((chunk, id), None)
         return updates
@@ -272,14 +272,14 @@ def merged(updates: Iterable[SessionUpdate]) -> list[SessionUpdate]:
 
 def usage_of(usage: Usage) -> dict[str, int]:
     """Tokens of a turn as the answer to its prompt tells them."""
-    told = {
+    counts = {
         "inputTokens": usage.input_tokens or 0,
         "outputTokens": usage.output_tokens or 0,
         "totalTokens": (usage.input_tokens or 0) + (usage.output_tokens or 0),
         "cachedReadTokens": usage.cached_tokens,
         "thoughtTokens": usage.reasoning_tokens,
     }
-    return {name: count for name, count in told.items() if count is not None}
+    return {name: count for name, count in counts.items() if count is not None}
 
 
 def _plan(event: Plan) -> SessionUpdate:
@@ -315,9 +315,9 @@ def _raw_input(input: Any) -> dict[str, Any]:
 
 
 def _raw_output(event: ToolEnded, output: str) -> dict[str, Any]:
-    told: dict[str, Any] = {"output": output or None, "exit_code": event.exit_code, "duration_ms": event.duration_ms}
-    told["denied"] = event.denied or None
-    return {name: value for name, value in told.items() if value is not None}
+    fields: dict[str, Any] = {"output": output or None, "exit_code": event.exit_code, "duration_ms": event.duration_ms}
+    fields["denied"] = event.denied or None
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _exit_of(call: _Call, event: ToolEnded, output: str) -> dict[str, Any]:

@@ -175,8 +175,8 @@ class AcpConnection:
             answer.set_result(frame["result"])
         else:
             error = frame.get("error")
-            told = error if isinstance(error, dict) else {}
-            code, message = told.get("code"), told.get("message")
+            problem = error if isinstance(error, dict) else {}
+            code, message = problem.get("code"), problem.get("message")
             refused = AcpError(code if isinstance(code, int) else INVALID_REQUEST, str(message or "refused"))
             answer.set_exception(refused)
 
@@ -217,12 +217,12 @@ class AcpConnection:
 
     async def _notified(self, method: str, params: Any) -> None:
         assert self._served is not None
-        told = params if isinstance(params, dict) else {}
+        fields = params if isinstance(params, dict) else {}
         try:
             if method == "$/cancel_request":
-                await self._cancel(told.get("requestId", told.get("id")))
+                await self._cancel(fields.get("requestId", fields.get("id")))
             else:
-                await self._served.notified(method, told)
+                await self._served.notified(method, fields)
         except (OstlerError, AcpError) as error:
             self._log(f"{method}: {error}")
 

@@ -229,12 +229,12 @@ def _step(todo: Record) -> PlanStep:
     return PlanStep(text=text(todo.get("content")), status="done" if done else "pending")
 
 
-def _usage(told: Any) -> Usage | None:
-    if not isinstance(told, dict):
+def _usage(usage: Any) -> Usage | None:
+    if not isinstance(usage, dict):
         return None
 
     def count(*keys: str) -> int | None:
-        return next((told[key] for key in keys if isinstance(told.get(key), int)), None)
+        return next((usage[key] for key in keys if isinstance(usage.get(key), int)), None)
 
     return Usage(
         input_tokens=count("input_tokens", "inputTokens"),

@@ -109,7 +109,7 @@ class Dialog:
         self.first = turn
         self.host = host
         self.reader: Reader | None = None  # of the turn that runs
-        self._told: Offered | None = None
+        self._last_offered: Offered | None = None
 
     # What people want.
 
@@ -184,11 +184,11 @@ class Dialog:
 
     def read_cut(self, head: str) -> list[Step]:
         """A line that was too long to be kept, by its beginning. One that somebody waits for ends the dialog."""
-        told = Emit([Raw(line=head), Notice(code="line_cut", text="a line of output was too long and was cut")])
+        cut = Emit([Raw(line=head), Notice(code="line_cut", text="a line of output was too long and was cut")])
         if not re.match(AWAITED, head):
-            return [told]
+            return [cut]
         message = f"{self.first.agent} sent a message that is too long to be read"
-        return [told, Fail(Problem(kind="unsupported", message=message, hint="Ask for less at once"))]
+        return [cut, Fail(Problem(kind="unsupported", message=message, hint="Ask for less at once"))]
 
     def offered(self) -> Offered:
         """What the agent offers, as far as it has told."""
@@ -197,9 +197,9 @@ class Dialog:
     def offers(self) -> list[Step]:
         """Tells what is offered, where it differs from what was told before. For the time while a turn runs."""
         now = self.offered()
-        if now == self._told or not (now.commands or now.models or now.modes or self._told):
+        if now == self._last_offered or not (now.commands or now.models or now.modes or self._last_offered):
             return []
-        self._told = now
+        self._last_offered = now
         return [Emit([now])]
 
     def startup_error(self, exit: Exit | None, stderr_tail: str) -> Problem | None:

@@ -3,7 +3,7 @@
 import re
 
 from ostler.errors import ErrorKind
-from ostler.model import Exit
+from ostler.model import Exit, LimitedBy
 
 # These are compiled when they are first needed: few turns fail.
 #
@@ -85,6 +85,11 @@ def kind_of(status: int | None, text: str) -> ErrorKind:
         return "bad_request"
     words = re.sub(_FILE, "", text)
     return next((kind for kind, phrase in _PHRASES if re.search(phrase, words)), "crashed")
+
+
+def limited_by(kind: ErrorKind) -> LimitedBy:
+    """What holds up an agent that tries again: all but its account is trouble of the model's server."""
+    return kind if kind in ("limited", "unauthenticated") else "overloaded"
 
 
 def status_in(text: str) -> int | None:

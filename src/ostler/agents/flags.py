@@ -33,7 +33,7 @@ def _check(agent: Agent, flag: str) -> None:
     refused = (_plain(pattern) for pattern in agent.refused_flags)
     if any(fnmatchcase(name, pattern) for pattern in refused):
         hint = "Use ostler's own option; flags that widen the access are refused"
-        raise OstlerError("denied", f"--{found[1]} of {agent.name} is not passed on", hint)
+        raise OstlerError("denied", f"ostler does not pass --{found[1]} on to {agent.name}", hint)
 
 
 def _plain(name: str) -> str:

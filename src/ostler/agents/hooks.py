@@ -188,7 +188,7 @@ def main(event, given=None):
     until = time.monotonic() + known["patience"].get(event, known["quick"])
     while True:
         try:
-            said = told(known, event, body, until - time.monotonic())
+            said = ask_ostler(known, event, body, until - time.monotonic())
             break
         except OSError:
             if event != known["asks"]:
@@ -202,7 +202,7 @@ def main(event, given=None):
     sys.stdout.buffer.flush()
 
 
-def told(known, event, body, patience):
+def ask_ostler(known, event, body, patience):
     import _socket
 
     if len(body) > known["limit"]:  # the reply to it might be lost, while the rest is on its way

@@ -1,13 +1,13 @@
 """MCP servers of a turn, in the shapes that agents are told of them. Pure."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from msgspec.json import encode
 
-from ostler.model import Host, McpServer, Turn
+from ostler.model import Host, McpServer, McpTransport, Turn
 
-TRANSPORTS = ("stdio", "http", "sse")
+MCP_TRANSPORTS: tuple[McpTransport, ...] = get_args(McpTransport)
 
 
 def by_file(

@@ -1,10 +1,10 @@
 """What claude and qwen share: flags, and records (messages of content blocks, deltas, one result)."""
 
 import re
-from typing import Any, Literal
+from typing import Any
 
 from ostler.access import Access
-from ostler.agents.failures import kind_of
+from ostler.agents.failures import kind_of, limited_by
 from ostler.agents.hooks import MARK
 from ostler.agents.patches import diff_of, files_of
 from ostler.agents.reader import Reader
@@ -23,6 +23,7 @@ from ostler.model import (
     PlanStep,
     Problem,
     Raw,
+    StepStatus,
     TextDelta,
     Thought,
     ThoughtDelta,
@@ -39,7 +40,7 @@ SILENT = frozenset(
         *("task_started", "task_progress", "task_updated", "task_notification"),
     )
 )
-STATUS: dict[Any, Literal["pending", "active", "done"]] = {"in_progress": "active", "completed": "done"}
+STATUS: dict[Any, StepStatus] = {"in_progress": "active", "completed": "done"}
 EXIT_CODE = re.compile(r"^Exit code:? (-?\d{1,10})\b", re.I | re.M)
 PHRASES: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = (
     ("not_found", re.compile(r"no (conversation|saved session)s? found|does not match any session", re.I)),
@@ -350,7 +351,7 @@ def _retry(record: Record) -> Limited:
     delay = number(record.get("retry_delay_ms") or record.get("delayMs"))
     kind = "limited" if status is None and not record.get("error") else kind_of(status, said)
     return Limited(
-        error=kind if kind in ("limited", "unauthenticated") else "overloaded",
+        error=limited_by(kind),
         message=f"{said} ({status})" if status else said,
         attempt=number(record.get("attempt")),
         retry_in=delay / 1000 if delay is not None else None,

@@ -139,22 +139,22 @@ class StreamDialog(Dialog):
             return []
         return [Emit([Notice(code="refused", text=f"{self.first.agent} refused {wanted}: {message}")])]
 
-    def _done(self, wanted: str, told: dict[str, Any]) -> list[Step]:
+    def _done(self, wanted: str, reply: dict[str, Any]) -> list[Step]:
         if wanted == "initialize":
-            self._mode = text(told.get("current_permission_mode"))
+            self._mode = text(reply.get("current_permission_mode"))
             self._offered = Offered(
                 quiet=True,
-                commands=offers(told.get("commands"), "name", ""),
-                models=offers(told.get("models"), "value", "displayName"),
+                commands=offers(reply.get("commands"), "name", ""),
+                models=offers(reply.get("models"), "value", "displayName"),
             )
-            ready = Ready(agent_session=text(told.get("session_id")) or None)
-            asked = table(told.get("capabilities")).get("can_get_available_models") is True
+            ready = Ready(agent_session=text(reply.get("session_id")) or None)
+            asked = table(reply.get("capabilities")).get("can_get_available_models") is True
             return [ready, self._request(MODELS)] if asked else [ready]
         if wanted == MODELS:
-            self._offered = structs.replace(self._offered, models=offers(told.get("models"), "id", "label"))
+            self._offered = structs.replace(self._offered, models=offers(reply.get("models"), "id", "label"))
         if wanted != MODE:
             return []
-        self._mode = text(told.get("mode")) or self._mode
+        self._mode = text(reply.get("mode")) or self._mode
         held, self._deferred_prompt = self._deferred_prompt, None
         return [held] if held is not None else []
 
@@ -212,8 +212,8 @@ class StreamDialog(Dialog):
 
     def _allowed_before(self, asked: Asked) -> list[Step]:
         """The same was allowed for the session."""
-        told = Answered(id=asked.id, option="allow_always", by="an earlier answer")
-        return [Emit([asked, told]), *self.answer(asked.id, "allow_once")]
+        answered = Answered(id=asked.id, option="allow_always", by="an earlier answer")
+        return [Emit([asked, answered]), *self.answer(asked.id, "allow_once")]
 
     def _cancelled(self, id: str) -> list[Step]:
         request = self._asks.pop(id, None)

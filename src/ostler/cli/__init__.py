@@ -78,6 +78,12 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError as error:
             raise ReaderGone from error
+        except click.NoSuchOption as error:
+            flag = error.option_name
+            if flag not in ("--log-level", "--log-file"):
+                raise
+            where = f"ostler {flag}=… {ctx.invoked_subcommand}"
+            raise click.UsageError(f"{flag} goes before the command: {where}", ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -104,7 +110,7 @@ class LazyGroup(click.Group):
 @click.version_option(ostler.__version__, message="ostler %(version)s")
 @click.option(
     "--log-level",
-    type=click.Choice(("debug", "info", "warning", "error")),
+    type=click.Choice(("debug", "info", "warning", "error")),  # as in ostler.logs, which imports a lot
     help="Log to stderr from this level on (OSTLER_LOG does the same).",
 )
 @click.option("--log-file", metavar="FILE", help="Log to this file instead; it is rotated.")

@@ -249,7 +249,7 @@ def _kept_by(report: "AgentReport") -> str:
 
     words = {"wall": "a wall", "sandbox": "its own sandbox", "flags": "its flags alone", "denied": "denied"}
     by = {access: words[kept.by] for access, kept in report.kept.items()}
-    said = f"{by['read']} keeps read and write" if len({*by.values()}) == 1 else ""
+    said = f"read and write: {by['read']}" if len({*by.values()}) == 1 else ""
     if not said or "denied" in by.values():
         said = ", ".join(f"{access}: {word}" for access, word in by.items())
     why = dict.fromkeys(kept.why for kept in report.kept.values() if kept.why)

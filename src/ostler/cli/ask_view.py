@@ -65,8 +65,8 @@ def details(asked: Asked, whole: bool) -> list[str]:
     if not whole:
         more = [f"… {len(rows) - BRIEF:,} more lines: [v]iew"] if len(rows) > BRIEF else []
         return [f"  {row}" for row in (*rows[:BRIEF], *more)]
-    told = json.format(json.encode(asked.input), indent=2).decode() if asked.input is not None else ""
-    return [f"  {safe(row)}" for row in (*told.split("\n"), *rows) if row]
+    shown = json.format(json.encode(asked.input), indent=2).decode() if asked.input is not None else ""
+    return [f"  {safe(row)}" for row in (*shown.split("\n"), *rows) if row]
 
 
 class Questioner(Protocol):

@@ -18,7 +18,7 @@ from ostler.cli.run import asking
 from ostler.cli.sessions import complete_session
 from ostler.cli.turn_flags import check_turn_flags, system_of, turn_flags, turn_options
 from ostler.errors import OstlerError
-from ostler.model import Offer, Offered, TurnOptions
+from ostler.model import OF_SESSION, Offer, Offered, TurnOptions
 
 if TYPE_CHECKING:
     from ostler.cli.chat_lines import ChatInput, Lines
@@ -151,7 +151,7 @@ class Chat:
                 session=options["session"],
                 name=options["name"],
                 resume_last=options["resume"],
-                **{key: options[key] for key in ("model", "access", "system", "system_mode")},
+                **{key: options[key] for key in OF_SESSION},
             )
             if session.row.agent == "exec":
                 raise OstlerError("bad_request", f"session {session.id} ran commands: it has no agent to talk to")

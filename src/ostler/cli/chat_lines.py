@@ -245,7 +245,7 @@ class LineReader:
         if self._next is not None and not self._next.done():
             self._next.set_result(None)
 
-    def _read(self, loop: asyncio.AbstractEventLoop, told: "asyncio.Future[str | None]") -> None:
+    def _read(self, loop: asyncio.AbstractEventLoop, came: "asyncio.Future[str | None]") -> None:
         data = b""
         try:
             while b"\n" not in data:
@@ -256,13 +256,13 @@ class LineReader:
         except OSError:
             pass  # stdin is gone: the end of the lines
         try:
-            loop.call_soon_threadsafe(self._took, data, told)
+            loop.call_soon_threadsafe(self._took, data, came)
         except RuntimeError:  # the loop is closed: nobody waits any more
             pass
 
-    def _took(self, data: bytes, told: "asyncio.Future[str | None]") -> None:
+    def _took(self, data: bytes, came: "asyncio.Future[str | None]") -> None:
         if not self._ended:
             self._data += data
             self._ended = b"\n" not in data
-        if not told.done():
-            told.set_result(None)
+        if not came.done():
+            came.set_result(None)

@@ -85,16 +85,16 @@ class Client:
         try:
             async with aclosing(self._viewing.frames()) as frames:  # type: ignore[type-var]
                 async for frame in frames:
-                    told = read_terminal_message(frame)
-                    if isinstance(told, Gone):
-                        return self._over(told)
-                    await self._shown(told)
+                    message = read_terminal_message(frame)
+                    if isinstance(message, Gone):
+                        return self._over(message)
+                    await self._shown(message)
         except OSError as error:  # the user's terminal has gone
             return AttachEnd("lost", problem=Problem(kind="crashed", message=str(error)))
         return AttachEnd("lost", problem=self._problem)
 
-    async def _shown(self, told: AnyTerminalMessage | tuple[int, bytes]) -> None:
-        match told:
+    async def _shown(self, message: AnyTerminalMessage | tuple[int, bytes]) -> None:
+        match message:
             case (int() as offset, bytes() as data):
                 await self._begin()
                 await self._user.write(self._filter.feed(data) if self._user.shows else data)
@@ -102,10 +102,10 @@ class Client:
             case Hello(resumed=True):
                 await self._begin()
             case SnapshotMessage():
-                await self._draw(told)
-                self._send(Ack(offset=told.offset))
+                await self._draw(message)
+                self._send(Ack(offset=message.offset))
             case Leased():
-                self._leased(told)
+                self._leased(message)
             case RefusedMessage(problem=problem):
                 self._problem = problem
                 if problem.kind in ("denied", "too_many"):

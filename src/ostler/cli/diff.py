@@ -69,7 +69,7 @@ def _diff(row: "TurnRow") -> str:
 def _print_json(row: "Session", turns: "list[tuple[int, TurnRow, str]]") -> None:
     from ostler.cli.views import json_text
 
-    told = [
+    changed = [
         {
             "n": n,
             "turn": t.id,
@@ -78,7 +78,7 @@ def _print_json(row: "Session", turns: "list[tuple[int, TurnRow, str]]") -> None
         }
         for n, t, text in turns
     ]
-    click.echo(json_text({"session": row.id, "turns": told}), nl=False)
+    click.echo(json_text({"session": row.id, "turns": changed}), nl=False)
 
 
 def _print(turns: "list[tuple[int, TurnRow, str]]") -> None:

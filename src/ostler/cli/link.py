@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ostler.access import RIGHTS_ORDER
 from ostler.cli.user import user_name
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ _REVOKED = "all links, logins and tokens are revoked"
 
 
 @click.command(short_help="Create a login link or a token for the server.")
-@click.option("--rights", type=click.Choice(["view", "type", "admin"]), default="admin", help="What it allows.")
+@click.option("--rights", type=click.Choice(RIGHTS_ORDER), default="admin", help="What it allows.")
 @click.option("-n", "--name", metavar="NAME", help="Who it is for (default: you).")
 @click.option("--bearer", is_flag=True, help="A token for a program instead of a link.")
 @click.option(

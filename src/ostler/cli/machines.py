@@ -109,7 +109,7 @@ async def _change(directory: "Directory", change: str, machine: "SeenMachine") -
 
 def _named(seen: "list[SeenMachine]", key: str) -> "SeenMachine":
     from ostler.errors import OstlerError, quoted
-    from ostler.machines.on_words import no_machine_called
+    from ostler.machines.on_option import no_machine_called
 
     found = [each for each in seen if key in (each.id, each.name)]
     if not found:

@@ -72,7 +72,7 @@ def rename(words: tuple[str, ...], clear: bool, json: bool) -> None:
     if json:
         _print_json(after)
     else:
-        click.echo(f"{_called(before)} is called {_called(after)} now")
+        click.echo(f"{_called(before)} is now called {_called(after)}")
 
 
 @click.command(short_help="Move a session to another transport.")

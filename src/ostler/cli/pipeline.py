@@ -326,8 +326,8 @@ async def _to_the_end(prepare: "Callable[[Ostler, Runs], Awaitable[RunRow]]", js
             click.echo(f"{row.pipeline.name} · {row.id} · {short_folder(row.folder, os.path.expanduser('~'))}")
         try:
             server = _server(str(o.store.folder))
-            with contextlib.closing(server), _shown(row, Runs(o.store).nodes(row.id), json) as told:
-                runner = PipelineRunner(o, row, server, told, directory)
+            with contextlib.closing(server), _shown(row, Runs(o.store).nodes(row.id), json) as on_node:
+                runner = PipelineRunner(o, row, server, on_node, directory)
                 with _interrupts(runner):
                     row = await runner.run()
         except RunMoved as error:

@@ -62,11 +62,11 @@ async def runs_elsewhere(home: str, limit: int) -> "list[RunView]":
     try:
         with contextlib.closing(LocalServer(home, "a list of other machines' runs")) as server:
             async with asyncio.timeout(_SECONDS):
-                told = await server.ask("GET", f"/api/runs?limit={min(limit, _MOST)}")
+                listed = await server.ask("GET", f"/api/runs?limit={min(limit, _MOST)}")
     except (OstlerError, TimeoutError) as error:
         click.echo(f"note: runs of other machines are not listed: {str(error) or 'no answer in time'}", err=True)
         return []
-    return [view for view in convert(told["items"], list[RunView]) if view.machine or view.state == "waiting"]
+    return [view for view in convert(listed["items"], list[RunView]) if view.machine or view.state == "waiting"]
 
 
 async def run_elsewhere(home: str, key: str) -> OstlerError | None:

@@ -82,9 +82,14 @@ def _table(rows: list[tuple[Node, NodeRow]], now: float) -> "Table":
     table.add_column("WHAT", no_wrap=True, overflow="ellipsis", ratio=1)
     for node, row in rows:
         state = "waits for you" if row.state == "gate" else row.state
-        told = Text(f"{mark(row.state)} {state}", _STYLES.get(row.state, "dim"))
+        styled = Text(f"{mark(row.state)} {state}", _STYLES.get(row.state, "dim"))
         table.add_row(
-            Text(node.name), Text(node.by, "dim"), told, Text(took(row, now)), Text(cost(row)), Text(_what(row), "dim")
+            Text(node.name),
+            Text(node.by, "dim"),
+            styled,
+            Text(took(row, now)),
+            Text(cost(row)),
+            Text(_what(row), "dim"),
         )
     return table
 

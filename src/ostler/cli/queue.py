@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="List the turns that wait for a free slot, and why.")
-@click.option("--resume", "account", metavar="ACCOUNT", help="Its quota is back: let its turns start again.")
+@click.option(
+    "--resume", "account", metavar="ACCOUNT", help="Let turns of this account start again: its quota is back."
+)
 @click.option("--json", is_flag=True, help="Print it as JSON.")
 def queue(account: str | None, json: bool) -> None:
     """List the turns that run on this machine and those that wait, in the order in which they start.
@@ -31,8 +33,9 @@ def queue(account: str | None, json: bool) -> None:
 
     async def looked(o: "Ostler") -> "QueueView":
         if account is not None and not await o.store.unpark(account):
-            known = ", ".join(o.pool.parked()) or "none"
-            raise OstlerError("not_found", f"account {quoted(account)} is not parked", f"Parked accounts: {known}")
+            parked = ", ".join(o.pool.parked())
+            hint = f"Parked accounts: {parked}" if parked else "No account is parked"
+            raise OstlerError("not_found", f"account {quoted(account)} is not parked", hint)
         return queue_view(o.pool, o.store.sessions_of(turn.session for turn in o.store.pool_turns()))
 
     view = with_ostler(looked)

@@ -20,7 +20,7 @@ from ostler.cli.asking import (
 )
 from ostler.cli.turn_flags import attached, check_turn_flags, system_of, turn_flags, turn_options
 from ostler.errors import OstlerError
-from ostler.model import Attachment, TransportName, TurnOptions
+from ostler.model import OF_SESSION, Attachment, TransportName, TurnOptions
 
 if TYPE_CHECKING:
     from ostler.cli.ask_view import AskingView, Questioner
@@ -256,7 +256,7 @@ async def _run(settings: "Settings", who: str | None, prompt: str, turn: TurnOpt
             name=options["name"],
             resume_last=options["resume"],
             agent_session=options["agent_session"],
-            **{key: options[key] for key in ("model", "access", "system", "system_mode")},
+            **{key: options[key] for key in OF_SESSION},
         )
         setup = session.setup
         for name in dict.fromkeys((session.row.agent, *fallback_of(turn.fallback, session.row, setup.settings))):
@@ -270,7 +270,7 @@ async def _run(settings: "Settings", who: str | None, prompt: str, turn: TurnOpt
         if may_ask(session, setup.settings, turn.transport, turn.hooks) and not options["events"]:
             view = asking(o, session, view)
         if not (options["quiet"] or options["json"] or options["events"]):
-            o.turns.line.told = _show_waiting
+            o.turns.line.on_wait = _show_waiting
         with _recording(options["record"]) as record:
             handle = session.run(prompt, turn, wait=options["wait"], record=record)
             await show_turn(view, session.row.agent, handle, o.turns.cancel_all)

@@ -11,14 +11,13 @@ import msgspec
 from ostler.cli import complain
 from ostler.cli.local_server import LocalServer, problem_of
 from ostler.errors import OstlerError
-from ostler.model import AnyEvent, Attachment, Ended, Envelope, TurnOptions
+from ostler.model import OF_SESSION, AnyEvent, Attachment, Ended, Envelope, TurnOptions
 
 if TYPE_CHECKING:
     from ostler.settings import Settings
     from ostler.work.dialogs.asks import AskAnswer
 
 _NOT_THERE = ("session", "resume", "agent_session", "record", "wait_for")  # what only a session of this machine has
-_SESSION = ("name", "model", "access", "system", "system_mode")
 
 
 def check_on(options: dict[str, Any]) -> None:
@@ -52,8 +51,8 @@ async def run_on(settings: "Settings", who: str | None, prompt: str, turn: TurnO
         if not options["events"]:
             view = asking_view(view, events.answer)
         await show_turn(view, session["agent"], events, events.cancel)
-        told = await server.ask("GET", f"/api/turns/{started['id']}/envelope")
-        envelope = msgspec.convert(told, Envelope)
+        answer = await server.ask("GET", f"/api/turns/{started['id']}/envelope")
+        envelope = msgspec.convert(answer, Envelope)
         view.end(envelope)
         return exit_code(envelope)
     finally:
@@ -114,13 +113,13 @@ async def _new_session(
         where["repo"] = remote
     else:
         where["folder"] = os.getcwd()
-    given = {name: options[name] for name in _SESSION if options[name] is not None}
+    given = {name: options[name] for name in ("name", *OF_SESSION) if options[name] is not None}
     return {"agent": who or settings.default_agent, **given, **where}
 
 
 async def place_of(server: LocalServer, on: str) -> dict[str, Any]:
     """What `--on` says: a machine, or labels."""
-    from ostler.machines.on_words import placement_of
+    from ostler.machines.on_option import placement_of
 
     return placement_of(on, [machine["name"] for machine in (await server.ask("GET", "/api/machines"))["items"]])
 

@@ -3,19 +3,19 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, get_args
 
 import click
 
 from ostler import clock
 from ostler.cli.asking import duration
+from ostler.model import SessionState, SignalName
 
 if TYPE_CHECKING:
-    from ostler.model import Session, SessionState, SignalName
+    from ostler.model import Session
     from ostler.work import Ostler
 
-SIGNALS = ("INT", "TERM", "KILL", "HUP", "QUIT")
-STATES = ("idle", "queued", "busy", "asking", "closed")
+SIGNALS = get_args(SignalName)
 Result = TypeVar("Result")
 
 
@@ -42,7 +42,11 @@ def with_ostler(act: "Callable[[Ostler], Awaitable[Result]]", *, silently: bool 
 @click.option("--all", "everywhere", is_flag=True, help="All folders, not just this one.")
 @click.option("--agent", "who", metavar="AGENT", help="Only those with this agent or profile.")
 @click.option(
-    "--state", "states", multiple=True, type=click.Choice(STATES), help="Only in this state. May be repeated."
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(get_args(SessionState)),
+    help="Only in this state. May be repeated.",
 )
 @click.option("-n", "--limit", type=click.IntRange(min=1), metavar="N", help="Only the N most recently used.")
 @click.option("--import", "agent", metavar="AGENT", help="First import the conversations that this agent's CLI keeps.")

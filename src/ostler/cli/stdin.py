@@ -7,10 +7,10 @@ import sys
 
 from ostler.cli.asking import utf8
 from ostler.errors import OstlerError
+from ostler.model import MAX_PROMPT
 from ostler.process import tree
 from ostler.work.turns.attachments import MAX_INLINE
 
-MAX_PROMPT = 64 * 1024 * 1024
 PATIENCE = 3.0  # seconds of silence, as of `claude -p`
 _FD = 0
 
@@ -37,11 +37,11 @@ def read_context() -> str:
 
 def _read(limit: int, what: str, *, required: bool) -> bytes:
     """All of stdin. Unless it is required or somebody writes it, only if something comes soon."""
-    poll, data, told = select.poll(), bytearray(), False
+    poll, data, noted = select.poll(), bytearray(), False
     poll.register(_FD, select.POLLIN)
     while len(data) <= limit:
-        if not told and not poll.poll(PATIENCE * 1000):
-            told = True
+        if not noted and not poll.poll(PATIENCE * 1000):
+            noted = True
             if not (required or data or tree.is_output(_FD)):
                 _note(f"nothing came on stdin within {PATIENCE:g} s: going on without it (--no-stdin does not wait)")
                 return b""

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from ostler.cli.asking import environment_of, read_text, refuse_together
-from ostler.model import Attachment, HookMode, TurnOptions
+from ostler.model import PRIORITIES, Attachment, HookMode, TurnOptions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -47,9 +47,9 @@ _FLAGS = (
     ),
     click.option(
         "--priority",
-        type=click.IntRange(-10, 10),
+        type=click.IntRange(*PRIORITIES),
         metavar="N",
-        help="Where it stands among turns that wait for a free slot: -10 to 10 (default: 0).",
+        help="Where it stands among turns that wait for a free slot (default: 0).",
     ),
     click.option(
         "--hooks",

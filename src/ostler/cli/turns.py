@@ -5,8 +5,8 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import TYPE_CHECKING, Protocol
 
 from ostler.cli.views import SHOWN_BEFORE, TurnDisplay
 from ostler.model import AnyEvent, Envelope
@@ -24,10 +24,10 @@ class Events(Protocol):
     async def aclose(self) -> None: ...
 
 
-def settings_for(folder: str | None, flags: Mapping[str, Any] | None = None, *, silently: bool = False) -> Settings:
+def settings_for(folder: str | None, *, silently: bool = False) -> Settings:
     """The settings that hold in a folder; what the user should know of them goes to stderr, unless `silently`."""
     where = folder or "."
-    loaded = load_settings(folder=where, environ=os.environ, flags=flags or {})
+    loaded = load_settings(folder=where, environ=os.environ)
     if silently:
         return loaded.settings
     for notice in loaded.notices:

@@ -65,7 +65,7 @@ def up(**options: Any) -> None:
 def _check_flags(options: dict[str, Any]) -> None:
     """Here, and not in the process of `--detach`: its words would be read in a log."""
     if bool(options["tls_cert"]) != bool(options["tls_key"]):
-        raise click.UsageError("--tls-cert and --tls-key need each other")
+        raise click.UsageError("--tls-cert and --tls-key must be given together")
     if not options["join"] and any(options[each] for each in ("labels", "machine", "advertise", "ca")):
         raise click.UsageError("--labels, --as, --advertise and --ca need --join")
 

@@ -19,7 +19,7 @@ def send(spans: Sequence[Span], endpoint: str | None, version: str) -> None:
         from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
         from opentelemetry.sdk.trace.id_generator import IdGenerator
     except ImportError as error:
-        what = "to export spans the OpenTelemetry exporter is needed, which is not installed"
+        what = "exporting spans needs the OpenTelemetry exporter, which is not installed"
         raise OstlerError("missing", what, "Install it: pip install 'ostler[otel]'") from error
 
     class GivenIds(IdGenerator):
@@ -53,7 +53,7 @@ def send(spans: Sequence[Span], endpoint: str | None, version: str) -> None:
     if result is not SpanExportResult.SUCCESS:
         where = endpoint or "the address in OTEL_EXPORTER_OTLP_ENDPOINT (usually http://localhost:4318)"
         raise OstlerError(
-            "crashed", f"{where} did not take the spans", "Check the address, and that it speaks OTLP/HTTP"
+            "crashed", f"{where} did not accept the spans", "Check the address, and that it speaks OTLP/HTTP"
         )
 
 

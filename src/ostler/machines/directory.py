@@ -150,8 +150,8 @@ class Directory:
     ) -> Beat:
         """A heartbeat; `facts` where they have changed. With `look`, all machines as they are. Raises Fenced."""
         async with self.asked() as db:
-            told = as_text(facts) if facts is not None else None
-            found = await _all(await db.execute(_BEAT, (as_text(load), told, id, epoch)))
+            as_json = as_text(facts) if facts is not None else None
+            found = await _all(await db.execute(_BEAT, (as_text(load), as_json, id, epoch)))
             if not found:
                 raise Fenced
             now, lease = found[0]

@@ -19,10 +19,10 @@ from ostler.machines.states import BEAT, Sightings, state_of
 from ostler.machines.tokens import LASTS, MachineClaims, MachineKey, is_token, issuer_of_token, read_token
 from ostler.model import Session
 from ostler.store import Store
+from ostler.store.sqlite import MACHINE_NOTE
 from ostler.store.watch import StoreWatch
 from ostler.supervise import Loop
 
-MACHINE_NOTE = "machine:id"  # in the store of a machine that has joined; its sessions have long ids
 _LOOK = 0.25  # seconds between looks at what changed in the store
 _GOODBYE = 3.0  # seconds to say that it leaves
 _REFRESH = 1.0  # seconds between looks at the directory for machines that are not known
@@ -101,11 +101,11 @@ class Membership:
         self._unseen_beats = False  # whether there were heartbeats since, at which nobody looked
         self._freshening = asyncio.Lock()
         self._steady_since: float | None = float("-inf")  # since when each heartbeat was taken
-        self._told: MachineFacts | None = None  # what the directory has of us, without the load
+        self._shown: MachineFacts | None = None  # what the directory has of us, without the load
         self._version: int | None = None  # of the store, when the index was last told
         self._touched: int | None = None
-        self._beating = Loop("telling the directory that this machine lives", self._beat, longest=BEAT)
-        self._telling = Loop("telling the directory of sessions", self._index_sessions, longest=5.0)
+        self._beating = Loop("reporting to the directory that this machine is up", self._beat, longest=BEAT)
+        self._telling = Loop("reporting sessions to the directory", self._index_sessions, longest=5.0)
 
     async def __aenter__(self) -> Self:
         """Raises store if the directory cannot be used."""
@@ -249,14 +249,14 @@ class Membership:
             self._unseen_beats = True
 
     async def _look(self, facts: MachineFacts, whole: bool = True) -> None:
-        begun, told = clock.now(), structs.replace(facts, load=MachineLoad())
-        news = told if told != self._told else None
+        begun, shown = clock.now(), structs.replace(facts, load=MachineLoad())
+        news = shown if shown != self._shown else None
         try:
             beat = await self.directory.beat(self.id, self.epoch, facts.load, news, look=whole)
         except Fenced:
             self._fenced = True
             raise
-        self._told = told
+        self._shown = shown
         self._ahead = beat.now - clock.now()
         self.lease, self.leased_until = beat.lease, begun + states.LEASE
         if whole:

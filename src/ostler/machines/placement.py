@@ -36,8 +36,8 @@ class NoMachineFits(OstlerError):
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
         self.reasons = dict(reasons)
-        told = "; ".join(f"{name}: {why}" for name, why in self.reasons.items()) or "there is none"
-        super().__init__("unsupported", f"no machine fits ({told})", "See what they have: ostler machines")
+        why_not = "; ".join(f"{name}: {why}" for name, why in self.reasons.items()) or "there is none"
+        super().__init__("unsupported", f"no machine fits ({why_not})", "See what they have: ostler machines")
 
 
 def place(machines: Iterable[SeenMachine], wanted: Wanted, placed: Mapping[str, int] | None = None) -> Placed:

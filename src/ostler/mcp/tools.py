@@ -259,7 +259,7 @@ def _session(row: Session) -> dict[str, Any]:
 
 
 def _turn(row: TurnRow) -> dict[str, Any]:
-    told: dict[str, Any] = {"turn": row.id, "session": row.session, "state": row.state, "access": row.turn.access}
+    about: dict[str, Any] = {"turn": row.id, "session": row.session, "state": row.state, "access": row.turn.access}
     if row.envelope is None:
-        return {**told, "prompt": row.turn.prompt[:_SHOWN]}
-    return {**told, "envelope": row.envelope}
+        return {**about, "prompt": row.turn.prompt[:_SHOWN]}
+    return {**about, "envelope": row.envelope}

@@ -148,10 +148,13 @@ class UsageReport(Event, frozen=True, kw_only=True, tag="usage"):
     cost_usd: float | None = None
 
 
+LimitedBy = Literal["limited", "overloaded", "unauthenticated"]
+
+
 class Limited(Event, frozen=True, kw_only=True, tag="limited"):
     """The agent is held up by a quota, a rate limit or a server in trouble, and tries again."""
 
-    error: Literal["limited", "overloaded", "unauthenticated"] = "limited"
+    error: LimitedBy = "limited"
     message: str = ""
     attempt: int | None = None
     retry_at: float | None = None  # absolute, seconds since the epoch

@@ -15,9 +15,11 @@ TRANSPORT_MEANS: dict[TransportName, str] = {
     "pty": "its turns run in the agent's own screen",
     "tmux": "its turns run in a pane of tmux",
 }
+McpTransport = Literal["stdio", "http", "sse"]
 SystemMode = Literal["append", "replace"]  # to the agent's own system prompt, or instead of it
 WaitFor = Literal["ended", "forwarded"]
 HookMode = bool | Literal["ask"]  # "ask": a tool call that a hook tells of waits for a rule or a person
+MAX_PROMPT = 64 * 1024 * 1024  # bytes, where the agent has no limit of its own
 # What a tool does, in one word for all agents: in rules, lists of tools, views. Others keep their agent's own name.
 TOOL_WORDS = ("shell", "read", "edit", "write", "search", "web", "mcp", "plan", "agent")
 
@@ -52,7 +54,7 @@ class McpServer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     args: tuple[str, ...] = ()
     env: dict[str, str] = {}
     url: str = ""
-    transport: Literal["stdio", "http", "sse"] = "stdio"
+    transport: McpTransport = "stdio"
     headers: dict[str, str] = {}
 
 
@@ -95,6 +97,10 @@ class TurnDefaults(Struct, frozen=True, kw_only=True, omit_defaults=True):
     priority: int | None = None  # among turns that wait, from -10 to 10; None: 0
 
 
+# The options that a session is opened with, and keeps. Its turns may say otherwise.
+OF_SESSION = ("access", "model", "system", "system_mode")
+
+
 class TurnOptions(TurnDefaults, frozen=True, kw_only=True, omit_defaults=True):
     """All options of a turn. Every door has them: command line, HTTP, ACP, Python and profiles.
 
@@ -108,9 +114,12 @@ class TurnOptions(TurnDefaults, frozen=True, kw_only=True, omit_defaults=True):
     wait_for: WaitFor | None = None  # "forwarded": its handle is done once the backend has taken the result
 
 
+StepStatus = Literal["pending", "active", "done"]
+
+
 class PlanStep(Struct, frozen=True, kw_only=True):
     text: str
-    status: Literal["pending", "active", "done"] = "pending"
+    status: StepStatus = "pending"
     id: str = ""  # the agent's own, where its steps have one
 
 

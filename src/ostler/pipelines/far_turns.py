@@ -16,9 +16,9 @@ from msgspec import structs
 from ostler import clock
 from ostler.errors import ErrorKind, OstlerError
 from ostler.machines.event_stream import ServerEvent
-from ostler.machines.on_words import check_known, placement_of
+from ostler.machines.on_option import check_known, placement_of
 from ostler.machines.remotes import remote_of
-from ostler.model import Attachment, Envelope, TurnOptions
+from ostler.model import OF_SESSION, Attachment, Envelope, TurnOptions
 from ostler.pipelines.local_turns import DIFF
 from ostler.pipelines.model import Node, Pipeline
 from ostler.work import Ostler
@@ -94,7 +94,7 @@ class FarTurns:
         else:
             where["folder"] = folder
         options = node.options
-        given = {name: getattr(options, name) for name in ("model", "access", "system", "system_mode")}
+        given = {name: getattr(options, name) for name in OF_SESSION}
         given = {name: value for name, value in given.items() if value is not None}
         body = {"agent": node.agent, **given, **where}
         # One that fits may be away, or have just started and told of no agents yet.
@@ -184,9 +184,9 @@ async def _asked(server: OwnServer, method: str, target: str, body: Any = None) 
     return msgspec.json.decode((await server.send(method, target, body)).body)
 
 
-def _there(told: Any) -> dict[str, tuple[str, ...]]:
+def _there(answer: Any) -> dict[str, tuple[str, ...]]:
     """The labels of the machines that have joined and not left, by name."""
-    return {each["name"]: tuple(each["labels"]) for each in told["items"] if each["state"] != "gone"}
+    return {each["name"]: tuple(each["labels"]) for each in answer["items"] if each["state"] != "gone"}
 
 
 def _turn_body(options: TurnOptions) -> dict[str, Any]:

@@ -47,10 +47,10 @@ class NodeWork:
     """The work of a run's nodes."""
 
     def __init__(
-        self, ostler: Ostler, runs: Runs, run: RunRow, told: Callable[[NodeRow], None], server: OwnServer
+        self, ostler: Ostler, runs: Runs, run: RunRow, on_node: Callable[[NodeRow], None], server: OwnServer
     ) -> None:
         """`told` hears of nodes that wait for a person. `server`: that of this machine, for nodes with `on`."""
-        self._o, self._runs, self._run, self._told = ostler, runs, run, told
+        self._o, self._runs, self._run, self._on_node = ostler, runs, run, on_node
         self.cancelled = asyncio.Event()
         self._here = LocalTurns(ostler, self.cancelled)
         self._elsewhere = FarTurns(ostler, server, self.cancelled)
@@ -70,7 +70,7 @@ class NodeWork:
     async def approval(self, node: Node, asked: str) -> Approval:
         """Waits for what a person says. An answer that was given before a crash counts."""
         if self._runs.node(self._run.id, node.name).approval is None:
-            self._told(await self._runs.change_node(self._run.id, node.name, state="gate", question=asked))
+            self._on_node(await self._runs.change_node(self._run.id, node.name, state="gate", question=asked))
         while not self.cancelled.is_set():
             version = self._runs.data_version()
             row = self._runs.node(self._run.id, node.name)
@@ -107,8 +107,8 @@ class NodeWork:
         again, cost = 0, envelope.cost_usd
         while envelope.outcome == "crashed" and not self.cancelled.is_set() and again < 5:
             again += 1
-            session, notice, told = await self._after_crash(turns, envelope.session, piece, prompt, folder)
-            turn = await turns.begin(session, told, piece.node, self._key(piece, f"{piece.key}:{again}"))
+            session, notice, text = await self._after_crash(turns, envelope.session, piece, prompt, folder)
+            turn = await turns.begin(session, text, piece.node, self._key(piece, f"{piece.key}:{again}"))
             envelope, notices = await self._done(turns, turn, (*notices, notice))
             cost = total_cost((cost, envelope.cost_usd))
         result = result_of(envelope, await turns.diff(envelope))

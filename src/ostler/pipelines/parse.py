@@ -3,14 +3,14 @@
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from ostler.errors import OstlerError, quoted
 from ostler.model import TurnOptions
 from ostler.pipelines.expressions import BadExpression, names_in
-from ostler.pipelines.model import Input, Node, NodeLoop, Pipeline, Worktree
+from ostler.pipelines.model import Input, MergeMode, Node, NodeKind, NodeLoop, Pipeline, Worktree
 from ostler.pipelines.schedule import CRON_HINT, is_cron
 from ostler.pipelines.templates import names_of
 from ostler.settings.check import KeyPath, Where, checked, nearest
@@ -272,9 +272,11 @@ def _worktree(file: _File, value: Any, at: KeyPath) -> Worktree | None:
     for key in value:
         if key not in Worktree.__struct_fields__:
             raise file.unknown((*at, key), Worktree.__struct_fields__)
-    if value.get("then", "keep") not in ("merge", "keep", "drop"):
+    if value.get("then", "keep") not in get_args(MergeMode):
         raise file.wrong(
-            (*at, "then"), f"{quoted(value['then'])} is not one of merge, keep, drop", 'Write then = "merge"'
+            (*at, "then"),
+            f"{quoted(value['then'])} is not one of {', '.join(get_args(MergeMode))}",
+            'Write then = "merge"',
         )
     found: Worktree = file.convert(value, Worktree, at, 'strings for base and then, such as base = "main"')
     if found.base.startswith("-"):
@@ -295,12 +297,12 @@ def _turn_options(file: _File, table: Mapping[str, Any], at: KeyPath) -> TurnOpt
 
 
 def _check_kind(file: _File, node: Node, table: Mapping[str, Any], at: KeyPath) -> None:
-    kinds = [key for key in ("agent", "command", "gate") if table.get(key)]
+    kinds = [key for key in get_args(NodeKind) if table.get(key)]
     if len(kinds) != 1:
         said = f"it has {' and '.join(kinds)}; " if kinds else ""
         raise file.wrong(
             at,
-            f"{said}a node needs exactly one of agent, command, gate",
+            f"{said}a node needs exactly one of {', '.join(get_args(NodeKind))}",
             'Write agent = "claude", command = […] or gate = "…"',
         )
     if node.agent and not node.prompt.strip():

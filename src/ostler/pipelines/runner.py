@@ -42,7 +42,7 @@ class PipelineRunner:
         ostler: Ostler,
         run: RunRow,
         server: OwnServer,
-        told: OnNode | None = None,
+        on_node: OnNode | None = None,
         directory: Directory | None = None,
     ) -> None:
         """`server`: that of this machine, for nodes that run on others. `directory`: that of the machines, for a run
@@ -54,8 +54,8 @@ class PipelineRunner:
         steps: Steps = SqliteSteps(self._runs.folder(run.id))
         if directory is not None:
             self._runs, steps = _shared(ostler, directory, run), PostgresSteps(directory.url, run.id)
-        self._row, self._told = run, told or (lambda row: None)
-        self._work = NodeWork(ostler, self._runs, run, self._told, server)
+        self._row, self._on_node = run, on_node or (lambda row: None)
+        self._work = NodeWork(ostler, self._runs, run, self._on_node, server)
         self._engine = Engine(self._work, steps, threads=max(64, 4 * len(run.pipeline.nodes)))
         self._results: dict[str, NodeResult] = {}
 
@@ -132,7 +132,7 @@ class PipelineRunner:
             before = self._runs.node(self._row.id, node.name)
             started = before.started_at or started
             state = before.state if before.state in ("gate", "running") else "running"
-            self._told(await self._runs.change_node(self._row.id, node.name, state=state, started_at=started))
+            self._on_node(await self._runs.change_node(self._row.id, node.name, state=state, started_at=started))
             result = await self._worked(node, needed)
             if before.lost and not node.on:  # of one with `on`, only its work knows whether it was begun anew
                 notice = f"{was_lost(before.lost)}: it may have done its work twice"
@@ -141,7 +141,7 @@ class PipelineRunner:
         row = await self._runs.change_node(
             self._row.id, node.name, state=result.state, started_at=started, ended_at=clock.now(), result=result
         )
-        self._told(row)
+        self._on_node(row)
         return result
 
     def _without_work(self, node: Node, needed: Mapping[str, NodeResult]) -> NodeResult | None:

@@ -16,8 +16,8 @@ from ostler.pipelines.model import Approval, NodeResult, NodeRow, Pipeline, RunR
 from ostler.store import Store
 from ostler.store import runs as documents
 from ostler.store.files import private_folder
+from ostler.store.sqlite import MACHINE_NOTE
 from ostler.work.owner import alive
-from ostler.work.sessions.rows import JOINED
 
 if TYPE_CHECKING:
     from ostler.machines.run_index import RunMoved
@@ -58,7 +58,7 @@ class Runs:
         given: dict[str, NodeResult] | None = None,
     ) -> RunRow:
         """A run that is not stored yet. `owner`: the process that runs it, or starts one that does."""
-        size = _LONG_ID if self._store.note(JOINED) else _SHORT_ID
+        size = _LONG_ID if self._store.note(MACHINE_NOTE) else _SHORT_ID
         return RunRow(
             id=f"r{os.urandom(size).hex()}",
             pipeline=pipeline,

@@ -17,8 +17,8 @@ from ostler.machines.run_index import RunClaim, RunIndex, RunMoved, went_on
 from ostler.pipelines.model import NodeRow, RunRow
 from ostler.pipelines.runs import Runs
 from ostler.store import Store
+from ostler.store.sqlite import MACHINE_NOTE
 from ostler.supervise import Loop
-from ostler.work.sessions.rows import JOINED
 
 _LOOK = 1.0  # seconds between looks at whether the run is still ours
 _AGAIN = 0.5  # seconds before Postgres is tried again, which is away
@@ -33,7 +33,7 @@ class SharedRuns(Runs):
         super().__init__(store)
         self._index, self._id = index, run.id
         self._writing = asyncio.Lock()
-        self.claim_held = RunClaim(str(store.note(JOINED)), run.fence)
+        self.claim_held = RunClaim(str(store.note(MACHINE_NOTE)), run.fence)
         self._moved: asyncio.Future[RunMoved] = asyncio.get_running_loop().create_future()
 
     async def change(self, id: str, **fields: Any) -> RunRow:

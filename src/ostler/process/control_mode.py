@@ -86,7 +86,7 @@ def _quoted(word: str) -> str:
     return word if _PLAIN.fullmatch(word) else "'" + word.replace("'", "'\\''") + "'"
 
 
-def version_of(told: str) -> tuple[int, int] | None:
+def version_of(printed: str) -> tuple[int, int] | None:
     """`tmux 3.3a`, `tmux next-3.5` → (3, 3), (3, 5); None for one that does not say (`tmux master`)."""
-    found = re.search(r"(\d+)\.(\d+)", told)
+    found = re.search(r"(\d+)\.(\d+)", printed)
     return (int(found[1]), int(found[2])) if found else None

@@ -62,8 +62,8 @@ def run(path: str, usual: list[Any]) -> bool:
     code = _wait(_start(job))
     os.tcsetpgrp(0, os.getpgrp())
     left = _end_children()
-    told = json.dumps({"code": code, "left": left}, separators=(",", ":"))
-    _write(f"\x1b]{OSC};{job['nonce']};{told}\x07")
+    report = json.dumps({"code": code, "left": left}, separators=(",", ":"))
+    _write(f"\x1b]{OSC};{job['nonce']};{report}\x07")
     return True
 
 

@@ -51,12 +51,12 @@ class Outgoing(Struct, frozen=True):
 class WardenLink:
     """Sends without blocking and hands on what is told; calls `lost` once when the warden is gone."""
 
-    def __init__(self, told: OnPacket, lost: Callable[["WardenLink"], None], beneath: str = "") -> None:
+    def __init__(self, on_packet: OnPacket, lost: Callable[["WardenLink"], None], beneath: str = "") -> None:
         """Launches the warden and does not wait for it: the socket holds requests until it is up.
 
         `beneath`: the cgroup that gets another one for it.
         """
-        self._told = told
+        self._on_packet = on_packet
         self._lost = lost
         self._queue: deque[Outgoing] = deque()
         self._loop = asyncio.get_running_loop()
@@ -138,7 +138,7 @@ class WardenLink:
             except OSError:
                 data = b""
             if data:
-                self._told(marshal.loads(data))
+                self._on_packet(marshal.loads(data))
             else:
                 self._shut()
 
@@ -154,7 +154,7 @@ class WardenLink:
                 self.drop()
                 return
             except OSError as error:  # too many descriptors on their way
-                self._told(("failed", outgoing.id, "fds", error.errno))
+                self._on_packet(("failed", outgoing.id, "fds", error.errno))
             self._queue.popleft()
             close_all(list(outgoing.fds))
         self._loop.remove_writer(self._sock)

@@ -133,10 +133,10 @@ class PaneProcess:
     async def _watch(self) -> None:
         await _until_gone(self.pid, self.start)
         self.leaked = tuple(_read(self._folder, "left", 1 << 16).splitlines())
-        told = _read(self._folder, "exit")
-        if not told:  # it was killed, and whoever has a process group of their own heard of no hang-up
+        written = _read(self._folder, "exit")
+        if not written:  # it was killed, and whoever has a process group of their own heard of no hang-up
             await in_thread(tree.end_marked, {self.mark})
-        word, *rest = (told or "exit -9").split()
+        word, *rest = (written or "exit -9").split()
         code = int(rest[0]) if word == "exit" else 127
         if not self._exited.done():
             self._exited.set_result(Exit(code=code) if code >= 0 else Exit(signal=-code))
@@ -200,8 +200,8 @@ class Pane:
     async def look(self) -> None:
         """Learns of its size."""
         try:
-            [told] = await self.client.command("display-message", "-p", "-t", self.id, "#{pane_width} #{pane_height}")
-            size = Size(*map(int, told.split()))
+            [shown] = await self.client.command("display-message", "-p", "-t", self.id, "#{pane_width} #{pane_height}")
+            size = Size(*map(int, shown.split()))
         except (OstlerError, ValueError):
             return  # it has just ended
         if size != self.size:

@@ -124,10 +124,10 @@ class GuardedPane:
     def wait(self, seconds: float | None) -> None:
         self.poll.poll(None if seconds is None else max(1, seconds * 1000))
         try:
-            told = os.read(self.wake, 4096)
+            signals = os.read(self.wake, 4096)
         except BlockingIOError:
-            told = b""
-        self.hung_up = self.hung_up or any(number in told for number in ENDS)
+            signals = b""
+        self.hung_up = self.hung_up or any(number in signals for number in ENDS)
         self.reap()
 
     def reap(self) -> bool:

@@ -230,15 +230,15 @@ async def _printed(process: Process, command: str, given: bytes | None = None) -
 async def check_version(program: str) -> str:
     """Its version. Raises `unsupported` for one that is too old, `missing` or `crashed` where it cannot be run."""
     process = await _spawn_program((program, "-V"), "/", {}, DEVNULL)
-    told = (await _printed(process, "-V")).decode("utf-8", "replace").strip()
+    printed = (await _printed(process, "-V")).decode("utf-8", "replace").strip()
     if process.returncode:
-        raise OstlerError("missing", f"`{program} -V` failed: {told or f'exit code {process.returncode}'}", _INSTALL)
-    known = version_of(told)
+        raise OstlerError("missing", f"`{program} -V` failed: {printed or f'exit code {process.returncode}'}", _INSTALL)
+    known = version_of(printed)
     if known is not None and known < NEEDED:
         needed = ".".join(map(str, NEEDED))
-        message = f"{told} is too old: panes need tmux {needed} or newer"
+        message = f"{printed} is too old: panes need tmux {needed} or newer"
         raise OstlerError("unsupported", message, f"Install tmux {needed}, or use --transport pty")
-    return told.removeprefix("tmux ")
+    return printed.removeprefix("tmux ")
 
 
 async def _spawn(place: TmuxPlace, words: tuple[str, ...], stdin: int) -> Process:

@@ -234,8 +234,8 @@ class TurnRenderer:
 
     def _output(self, started: ToolStarted, event: ToolEnded) -> list[str]:
         """The last rows of what a failed tool or a command said; of all tools when verbose."""
-        told = self.verbose or not event.ok or event.exit_code is not None or started.category == "shell"
-        rows = [shorten(safe(row.expandtabs(4)), self._room(200, 6)) for row in _rows(event.output)] if told else []
+        shows = self.verbose or not event.ok or event.exit_code is not None or started.category == "shell"
+        rows = [shorten(safe(row.expandtabs(4)), self._room(200, 6)) for row in _rows(event.output)] if shows else []
         most = 40 if self.verbose else 5
         return rows if len(rows) <= most + 1 else [f"… {len(rows) - most:,} earlier lines", *rows[-most:]]
 
@@ -248,8 +248,8 @@ class TurnRenderer:
         marks = {"done": ("☑ ", GOOD), "active": ("▸ ", CODE), "pending": ("☐ ", DIM)}
         before, self._steps = self._steps, {step.text: step.status for step in event.steps}
         self.step = next((one_line(step.text, 60) for step in event.steps if step.status == "active"), "")
-        told = [s for s in event.steps if s.text not in before or (s.status == "done" and before[s.text] != "done")]
-        return [[("  ", ""), marks[s.status], (one_line(s.text), "" if s.status == "active" else DIM)] for s in told]
+        changed = [s for s in event.steps if s.text not in before or (s.status == "done" and before[s.text] != "done")]
+        return [[("  ", ""), marks[s.status], (one_line(s.text), "" if s.status == "active" else DIM)] for s in changed]
 
     def _prose(self, line: str) -> Line:
         """A line of the answer, its Markdown lightly coloured, its words untouched."""

@@ -26,7 +26,7 @@ def doing(watch: StoreWatch, session: str) -> str:
     """One line; "" if nothing was said yet."""
     words = LastWords()
     watch.newest_events(session, _BACK, words.enough)
-    return one_line(words.text)
+    return newest_line(words.text)
 
 
 class LastWords:
@@ -69,7 +69,7 @@ class LastWords:
         return len(self.text.strip()) > LONGEST or "\n" in self.text.strip()
 
 
-def one_line(text: str) -> str:
+def newest_line(text: str) -> str:
     """The last line that says something, its beginning cut off if it is long."""
     lines = [line for line in text.splitlines() if line.strip()]
     line = " ".join("".join(char if char.isprintable() else " " for char in lines[-1]).split()) if lines else ""

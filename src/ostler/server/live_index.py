@@ -71,7 +71,7 @@ class LiveIndex:
     def everything(self) -> tuple[int, list[bytes]]:
         """All rows, in pieces that all viewers share, and the number to go on from."""
         if self._all[0] != self._n:
-            self._all = self._n, _pieces(told.data for told in self._sent.values() if not told.gone)
+            self._all = self._n, _pieces(sent.data for sent in self._sent.values() if not sent.gone)
         return self._all
 
     def since(self, n: int) -> tuple[int, bytes] | None:
@@ -79,10 +79,10 @@ class LiveIndex:
         if n < self._forgotten:
             return None
         newest: list[bytes] = []
-        for told in reversed(self._sent.values()):
-            if told.n <= n:
+        for sent in reversed(self._sent.values()):
+            if sent.n <= n:
                 break
-            newest.append(told.data)
+            newest.append(sent.data)
         return self._n, b"".join(reversed(newest))
 
     async def beyond(self, n: int) -> None:
@@ -119,7 +119,7 @@ class LiveIndex:
     def _load(self) -> None:
         """Everything anew."""
         self._seen = self._watch.newest_touch()  # first: what changes while we read is read again
-        before = {key for key, told in self._sent.items() if not told.gone}
+        before = {key for key, sent in self._sent.items() if not sent.gone}
         terminals = self._watch.newest_terminals(ENDED_TERMINALS)[::-1]
         views = session_views(self._watch, self._watch.newest_sessions(SESSIONS)[::-1])
         runs = run_views(self._watch, self._watch.newest_runs(RUNS))
@@ -199,16 +199,16 @@ class LiveIndex:
             del self._busy[id]  # who was heard last is the last in line
             self._busy[id] = seqs[id]
             now = now_of(self._watch, self._views[id])
-            told = {"doing": now.doing, "ask": now.asks.newest, "asks": now.asks.count}
-            self._put_sessions([msgspec.structs.replace(self._views[id], **told)])
+            changes = {"doing": now.doing, "ask": now.asks.newest, "asks": now.asks.count}
+            self._put_sessions([msgspec.structs.replace(self._views[id], **changes)])
         return len(changed) > _LINES
 
     def _put_row(self, what: RowKind, id: str, data: bytes) -> None:
         self._put((what, id), frame(what, data), gone=False)
 
     def _gone(self, what: RowKind, id: str) -> None:
-        told = self._sent.get((what, id))
-        if told is None or told.gone:
+        sent = self._sent.get((what, id))
+        if sent is None or sent.gone:
             return
         self._views.pop(id, None)
         self._busy.pop(id, None)
@@ -229,7 +229,7 @@ class LiveIndex:
 
     def _forget_tombs(self) -> None:
         """A viewer that is so slow that it misses a removal begins anew (see `since`)."""
-        tombs = [key for key, told in self._sent.items() if told.gone]
+        tombs = [key for key, sent in self._sent.items() if sent.gone]
         for key in tombs[:-_TOMBS]:
             self._forgotten = self._sent.pop(key).n
         self._tombs = _TOMBS

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from ostler.errors import OstlerError, quoted
 from ostler.machines.membership import Membership, SeenMachine
 from ostler.machines.model import SessionEntry
-from ostler.machines.on_words import no_machine_called
+from ostler.machines.on_option import no_machine_called
 from ostler.machines.run_index import RunIndex
 from ostler.server.addressing import AddressKind, target_of
 from ostler.server.auth import Person

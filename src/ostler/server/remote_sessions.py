@@ -96,11 +96,11 @@ class RemoteSessions:
         except (OstlerError, msgspec.DecodeError) as error:
             _log.debug("sessions of %s: %s", machine.name, error)
             return await self._last_known(machine)
-        told = {view.id: view for view in views}
+        by_id = {view.id: view for view in views}
         if wanted.takes_all:
-            self._last[machine.id] = told
+            self._last[machine.id] = by_id
         elif machine.id in self._last:  # else the index is to be read for what a part does not have
-            self._last[machine.id] |= told
+            self._last[machine.id] |= by_id
         return views
 
     async def _last_known(self, machine: SeenMachine) -> list[SessionView]:

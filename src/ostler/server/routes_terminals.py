@@ -14,7 +14,7 @@ from ostler.server.replies import FileReply
 from ostler.server.request_body import RequestBody
 from ostler.server.routing import Routes
 from ostler.server.sockets import author_of
-from ostler.terminal.screen.protocol import ProgressState, Snapshot
+from ostler.terminal.screen.protocol import MouseMode, ProgressState, Snapshot
 from ostler.terminal.viewer_protocol import CursorView, ResizeTerminal, ViewerInput
 from ostler.work import Ostler
 from ostler.work.terminals.new_terminal import COLS, ROWS
@@ -81,7 +81,7 @@ class TerminalList(Struct, frozen=True, kw_only=True):
 class ModesView(Struct, frozen=True, kw_only=True):
     alternate: bool
     bracketed_paste: bool
-    mouse: Literal["off", "x10", "press", "drag", "any"]
+    mouse: MouseMode
     focus: bool
 
 

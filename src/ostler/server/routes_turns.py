@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from ostler.errors import OstlerError, quoted
-from ostler.model import Attachment, Envelope, Limits, SignalName, TransportName, TurnOptions, TurnRow
+from ostler.model import PRIORITIES, Attachment, Envelope, Limits, SignalName, TransportName, TurnOptions, TurnRow
 from ostler.server.live import Live
 from ostler.server.replies import FileReply, Reply
 from ostler.server.request_body import RequestBody
@@ -86,7 +86,7 @@ class NewTurn(RequestBody, TurnOptions, frozen=True, kw_only=True):
     limits: TurnLimits | None = None  # type: ignore[assignment]
     transport: TransportName | Literal["auto"] | None = None  # type: ignore[assignment]
     mode: Name | None = None
-    priority: Annotated[int, Meta(ge=-10, le=10)] | None = None
+    priority: Annotated[int, Meta(ge=PRIORITIES[0], le=PRIORITIES[1])] | None = None
     mcp: Annotated[tuple[Name, ...], Meta(max_length=100)] | None = None
 
 

@@ -15,7 +15,7 @@ from ostler import clock
 from ostler.errors import OstlerError
 from ostler.machines.membership import Membership, SeenMachine
 from ostler.machines.model import ANY
-from ostler.machines.on_words import no_machine_called
+from ostler.machines.on_option import no_machine_called
 from ostler.machines.placement import NoMachineFits, best_for_run, unfit_for_run
 from ostler.machines.remotes import remote_of, top_of
 from ostler.machines.run_index import IndexedRun, RunClaim, RunIndex, RunWants

@@ -101,9 +101,9 @@ def session_views(watch: StoreWatch, sessions: Sequence[Session]) -> list[Sessio
     ids = [row.id for row in sessions]
     turns, queued, live = watch.current_turns(ids), watch.queued(), watch.live_terminals(ids)
     numbers = watch.turn_numbers(turn.id for turn in turns.values())
-    told = {id: turn_view(turn, numbers.get(turn.id, 0), _SHORT) for id, turn in turns.items()}
+    turn_views = {id: turn_view(turn, numbers.get(turn.id, 0), _SHORT) for id, turn in turns.items()}
     return [
-        _view(row, told.get(row.id), queued.get(row.id, 0), live.get(row.id, []), now_of(watch, row))
+        _view(row, turn_views.get(row.id), queued.get(row.id, 0), live.get(row.id, []), now_of(watch, row))
         for row in sessions
     ]
 

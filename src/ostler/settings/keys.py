@@ -9,7 +9,7 @@ from msgspec.structs import fields
 
 from ostler.access import Access
 from ostler.errors import quoted
-from ostler.model import HookMode, Limits, PlainAgent, PoolLimits, TurnDefaults
+from ostler.model import HookMode, Limits, McpTransport, PlainAgent, PoolLimits, TurnDefaults
 
 
 class Profile(TurnDefaults, frozen=True, kw_only=True, omit_defaults=True):
@@ -31,13 +31,16 @@ class McpEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     env: dict[str, str] = {}
     url: str = ""
     headers: dict[str, str] = {}
-    transport: Literal["stdio", "http", "sse"] | None = None  # None: by what it has, stdio or http
+    transport: McpTransport | None = None  # None: by what it has, stdio or http
+
+
+Ruling = Literal["allow", "deny", "ask"]
 
 
 class AskRule(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How asks are answered that fit all of its patterns (globs; empty fits all). The first rule that fits counts."""
 
-    answer: Literal["allow", "deny", "ask"]
+    answer: Ruling
     agent: str = ""
     tool: str = ""  # the agent's own name of a tool, or ostler's word (shell, edit, web …)
     command: str = ""  # of a shell tool; an allowed command must be a plain one, without `;`, `|`, `$(…)` …

@@ -36,7 +36,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     to: TransportName
     at: float
     later: bool = False
-    told: bool = True
+    announced: bool = True
 
 
 _encode = msgspec.json.Encoder().encode
@@ -99,7 +99,7 @@ def move_session(db: sqlite3.Connection, id: str, move: Move) -> Session:
 
 
 def _move(db: sqlite3.Connection, session: Session, move: Move) -> Session:
-    if move.told:
+    if move.announced:
         text = f"moved to {move.to}: {TRANSPORT_MEANS[move.to]}"
         notice = Notice(code="moved", text=text, at=move.at, seq=next_seq(db, session.id))
         append(db, session.id, bodies([notice]))

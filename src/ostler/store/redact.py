@@ -40,13 +40,6 @@ class Redactor:
         clean = stream.feed(text) + stream.close()
         return text if clean == text else clean
 
-    def mask(self, data: bytes) -> bytes:
-        """The same length, secrets as `*`."""
-        if not self._bytes.may_hold(data):
-            return data
-        stream = Stream(self._bytes, _starred)
-        return stream.feed(data) + stream.close()
-
     def masker(self) -> "Masker":
         return Masker(self)
 
@@ -109,8 +102,8 @@ class Redactor:
         diff = getattr(event, "diff", "")
         if not diff or self.text(diff) == diff:
             return [cleaned]
-        told = "A diff may contain a secret: diffs are kept as they are"
-        return [cleaned, Notice(text=told, code="secret", at=event.at, turn=event.turn)]
+        warning = "A diff may contain a secret: diffs are kept as they are"
+        return [cleaned, Notice(text=warning, code="secret", at=event.at, turn=event.turn)]
 
     def _may_stand_in(self, value: Any) -> bool:
         """Quick: False if no secret stands anywhere in the value."""

@@ -44,6 +44,7 @@ from ostler.store.writer import Writer
 P = ParamSpec("P")
 T = TypeVar("T")
 
+MACHINE_NOTE = "machine:id"  # the note that the store of a machine among others has: its id there
 _NAME = "ostler.db"
 _READ_TIMEOUT = 5.0  # reads run on the event loop: readers hardly ever wait, and must not wait long
 
@@ -123,9 +124,9 @@ class Store:
         listed = msgspec.json.encode(sorted(set(ids))).decode()
         return {row.id: row for row in self._sessions("WHERE id IN (SELECT value FROM json_each(?))", listed)}
 
-    def sessions(self, *, limit: int | None = None) -> list[Session]:
+    def sessions(self) -> list[Session]:
         """Newest used first."""
-        return self._sessions("ORDER BY used_at DESC, id LIMIT ?", -1 if limit is None else limit)
+        return self._sessions("ORDER BY used_at DESC, id")
 
     def turn(self, id: str) -> TurnRow | None:
         return next(iter(self._turns("WHERE id = ?", id)), None)

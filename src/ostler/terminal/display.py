@@ -48,7 +48,7 @@ class Display:
         ring: int,
         *,
         spread: Callable[[bytes], None],
-        heard: Callable[[ScreenFacts], None],
+        on_facts: Callable[[ScreenFacts], None],
         reply: Callable[[bytes], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -64,7 +64,7 @@ class Display:
         self._plain = b""  # its `vt` without
         self._keeping = asyncio.Lock()
         self._screens = screens
-        self._spread, self._heard, self._reply = spread, heard, reply
+        self._spread, self._on_facts, self._reply = spread, on_facts, reply
         self._sizes: deque[SizeChange] = deque()
         self._first_size = size  # before those
         self._screen: Screen | None = None
@@ -150,7 +150,7 @@ class Display:
                 offset=start,
                 read_log=self.log.read,
                 reply=self._reply,
-                told=self._show_facts,
+                on_facts=self._show_facts,
                 notice=self.notices.append,
             )
             for at, size in self._sizes:
@@ -264,7 +264,7 @@ class Display:
             cwd=self.now.cwd if facts.cwd is None else facts.cwd,
             progress=facts.progress or self.now.progress,
         )
-        self._heard(facts)
+        self._on_facts(facts)
 
 
 def harmless(facts: ScreenFacts) -> ScreenFacts:

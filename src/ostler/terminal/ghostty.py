@@ -104,8 +104,8 @@ _taken, _taken_size = make("uint8_t**"), make("size_t*")
 # -- what a terminal is told at its start ----------------------------------------------------------------
 
 
-def configure(handle: Any, options: Options, heard: Any) -> None:
-    """Sets limits, colours and callbacks; `heard` is a handle made by `handle_of`."""
+def configure(handle: Any, options: Options, listener: Any) -> None:
+    """Sets limits, colours and callbacks; `listener` is a handle made by `handle_of`."""
     put(handle, "SCROLLBACK_MAX_BYTES", make("size_t*", options.scrollback_bytes))
     put(handle, "SCROLLBACK_MAX_LINES", make("size_t*", options.scrollback_lines))
     put(handle, "CONTINUATION_MAX_BYTES", make("size_t*", options.continuation_bytes))
@@ -114,14 +114,14 @@ def configure(handle: Any, options: Options, heard: Any) -> None:
     put(handle, "TERMINFO_NAME", string_of(TERMINFO))
     put(handle, "COLOR_FOREGROUND", make("GhosttyColorRgb*", options.foreground))
     put(handle, "COLOR_BACKGROUND", make("GhosttyColorRgb*", options.background))
-    put(handle, "USERDATA", heard)
+    put(handle, "USERDATA", listener)
     for name, callback in CALLBACKS.items():
         put(handle, name, callback)
 
 
-def handle_of(heard: EmulatorListener) -> Any:
-    """The library's pointer to `heard`; must be kept as long as the terminal lives."""
-    return ffi.new_handle(heard)
+def handle_of(listener: EmulatorListener) -> Any:
+    """The library's pointer to `listener`; must be kept as long as the terminal lives."""
+    return ffi.new_handle(listener)
 
 
 def put(handle: Any, option: str, value: Any) -> None:
@@ -139,51 +139,51 @@ def text_of(string: Any) -> str:
 
 
 @ffi.callback("GhosttyTerminalWritePtyFn")  # type: ignore[untyped-decorator]
-def _reply(_: Any, heard: Any, data: Any, size: int) -> None:
-    ffi.from_handle(heard).reply(bytes(ffi.buffer(data, size)))
+def _reply(_: Any, listener: Any, data: Any, size: int) -> None:
+    ffi.from_handle(listener).reply(bytes(ffi.buffer(data, size)))
 
 
 @ffi.callback("GhosttyTerminalBellFn")  # type: ignore[untyped-decorator]
-def _bell(_: Any, heard: Any) -> None:
-    ffi.from_handle(heard).bell()
+def _bell(_: Any, listener: Any) -> None:
+    ffi.from_handle(listener).bell()
 
 
 @ffi.callback("GhosttyTerminalTitleChangedFn")  # type: ignore[untyped-decorator]
-def _titled(_: Any, heard: Any) -> None:
-    ffi.from_handle(heard).titled()
+def _titled(_: Any, listener: Any) -> None:
+    ffi.from_handle(listener).titled()
 
 
 @ffi.callback("GhosttyTerminalPwdChangedFn")  # type: ignore[untyped-decorator]
-def _moved(_: Any, heard: Any) -> None:
-    ffi.from_handle(heard).moved()
+def _moved(_: Any, listener: Any) -> None:
+    ffi.from_handle(listener).moved()
 
 
 @ffi.callback("GhosttyTerminalDesktopNotificationFn")  # type: ignore[untyped-decorator]
-def _note(_: Any, heard: Any, note: Any) -> None:
-    ffi.from_handle(heard).note(text_of(note.title), text_of(note.body))
+def _note(_: Any, listener: Any, note: Any) -> None:
+    ffi.from_handle(listener).note(text_of(note.title), text_of(note.body))
 
 
 @ffi.callback("GhosttyTerminalProgressReportFn")  # type: ignore[untyped-decorator]
-def _progress(_: Any, heard: Any, report: Any) -> None:
-    ffi.from_handle(heard).progress(int(report.state), report.progress)
+def _progress(_: Any, listener: Any, report: Any) -> None:
+    ffi.from_handle(listener).progress(int(report.state), report.progress)
 
 
 @ffi.callback("GhosttyTerminalUnknownSequenceFn")  # type: ignore[untyped-decorator]
-def _unknown(_: Any, heard: Any, sequence: Any) -> None:
+def _unknown(_: Any, listener: Any, sequence: Any) -> None:
     if sequence.tag == lib.GHOSTTY_TERMINAL_UNKNOWN_SEQUENCE_OSC and not sequence.value.osc.truncated:
         content = sequence.value.osc.content
-        ffi.from_handle(heard).unknown(bytes(ffi.buffer(content.ptr, content.len)) if content.len else b"")
+        ffi.from_handle(listener).unknown(bytes(ffi.buffer(content.ptr, content.len)) if content.len else b"")
 
 
 @ffi.callback("GhosttyTerminalSizeFn")  # type: ignore[untyped-decorator]
-def _size(_: Any, heard: Any, out: Any) -> bool:
-    out.columns, out.rows = ffi.from_handle(heard).size
+def _size(_: Any, listener: Any, out: Any) -> bool:
+    out.columns, out.rows = ffi.from_handle(listener).size
     out.cell_width, out.cell_height = CELL_PX
     return True
 
 
 @ffi.callback("GhosttyTerminalColorSchemeFn")  # type: ignore[untyped-decorator]
-def _scheme(_: Any, heard: Any, out: Any) -> bool:
+def _scheme(_: Any, listener: Any, out: Any) -> bool:
     out[0] = lib.GHOSTTY_COLOR_SCHEME_DARK
     return True
 
@@ -192,7 +192,7 @@ _version_string = string_of(VERSION)
 
 
 @ffi.callback("GhosttyTerminalXtversionFn")  # type: ignore[untyped-decorator]
-def _version(_: Any, heard: Any) -> Any:
+def _version(_: Any, listener: Any) -> Any:
     return _version_string[0]
 
 

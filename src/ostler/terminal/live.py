@@ -83,7 +83,8 @@ class LiveTerminal:
         self._answers = answers
         self.own_input: OwnInput | None = None  # of a source that takes some messages in its own way
         size = Size(row.cols, row.rows)
-        self._display = Display(screens, size, ring, spread=self._spread, heard=self._handle_facts, reply=self._reply)
+        spread, on_facts, reply = self._spread, self._handle_facts, self._reply
+        self._display = Display(screens, size, ring, spread=spread, on_facts=on_facts, reply=reply)
         self._keyboard = Keyboard(self._passed)
         self._viewers: list[Viewer] = []
         self._passing: list[asyncio.Future[None]] = []  # automation that waits for the keyboard

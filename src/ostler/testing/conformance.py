@@ -171,6 +171,8 @@ def check_launches(agent: Agent, host: Host, ledger: Ledger) -> Turn:
     missing = [level for level in ACCESS_ORDER if not agent.access.get(level)]
     ledger.expect("described", not missing, f"by which flags is access {', '.join(missing)} enforced?")
     plain = Turn(id="t1", session="k1", agent=agent.name, folder="/folder", prompt=CARRIED["prompt"])
+    if not agent.one_shot:
+        return plain  # it is only ever launched as a dialog
     launched = {level: _launch(agent, structs.replace(plain, access=level), host, ledger) for level in ACCESS_ORDER}
     works = [level for level, launch in launched.items() if launch is not None]
     if not ledger.expect("launches", bool(works), "no level of access launches"):

@@ -35,42 +35,42 @@ class CheckupScope(NamedTuple):
 
 async def examine(o: "Ostler", setup: Setup, agent: Agent, wanted: CheckupScope) -> AgentReport:
     """Everything that can be told of an agent. Raises nothing."""
-    told = await report(agent, setup.environ, setup.settings, setup.probes or NotesCache(o.store))
+    about = await report(agent, setup.environ, setup.settings, setup.probes or NotesCache(o.store))
     if wanted.sandboxes:
-        told = await with_sandbox(told, agent, setup.environ, setup.settings)
-    return await ask_online(o, told) if wanted.online else told
+        about = await with_sandbox(about, agent, setup.environ, setup.settings)
+    return await ask_online(o, about) if wanted.online else about
 
 
-async def with_sandbox(told: AgentReport, agent: Agent, environ: Mapping[str, str], settings: Settings) -> AgentReport:
+async def with_sandbox(about: AgentReport, agent: Agent, environ: Mapping[str, str], settings: Settings) -> AgentReport:
     """The same, and whether the agent's own sandbox works here, where access relies on one."""
     path = environ.get("PATH", os.defpath)
     prefix = find(agent, path, chosen(settings, agent.name))
-    if agent.sandbox is None or prefix is None or told.problem or not sys.platform.startswith("linux"):
-        return told
+    if agent.sandbox is None or prefix is None or about.problem or not sys.platform.startswith("linux"):
+        return about
     if missing := [name for name in agent.sandbox.programs if on_path(name, path) is None]:
         problem = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not on PATH"
-        return structs.replace(told, sandbox="broken", sandbox_problem=_with_hint(problem, agent.sandbox))
+        return structs.replace(about, sandbox="broken", sandbox_problem=_with_hint(problem, agent.sandbox))
     if not agent.sandbox.check:
-        return structs.replace(told, sandbox="unknown", sandbox_problem=f"{agent.title} cannot check it")
+        return structs.replace(about, sandbox="unknown", sandbox_problem=f"{agent.title} cannot check it")
     env = child_environment(environ, agent, add=settings.env, pass_patterns=settings.env_pass, launch_env={})
     trial = await try_sandbox(agent, prefix, env, path)
     problem = _with_hint(trial.problem, agent.sandbox) if trial.state == "broken" else trial.problem
-    return structs.replace(told, sandbox=trial.state, sandbox_problem=problem)
+    return structs.replace(about, sandbox=trial.state, sandbox_problem=problem)
 
 
 def _with_hint(problem: str, sandbox: OwnSandbox) -> str:
     return ". ".join(filter(None, (problem, sandbox.needs)))
 
 
-async def ask_online(o: "Ostler", told: AgentReport) -> AgentReport:
+async def ask_online(o: "Ostler", about: AgentReport) -> AgentReport:
     """The same, and what the agent answered to one tiny turn, of which nothing is kept."""
-    if not told.installed or told.problem:
-        return told
+    if not about.installed or about.problem:
+        return about
     try:
-        envelope = await _tiny_turn(o, told.name)
+        envelope = await _tiny_turn(o, about.name)
     except OstlerError as error:
-        return _answered(told, Problem.of(error), "")
-    return _answered(told, envelope.error, _answer_text(envelope))
+        return _answered(about, Problem.of(error), "")
+    return _answered(about, envelope.error, _answer_text(envelope))
 
 
 async def _tiny_turn(o: "Ostler", agent: str) -> Envelope:
@@ -89,10 +89,10 @@ def _answer_text(envelope: Envelope) -> str:
     return f"answered in {envelope.duration_ms / 1000:.1f} s" + (f" ({by})" if by else "")
 
 
-def _answered(told: AgentReport, problem: Problem | None, answer: str) -> AgentReport:
+def _answered(about: AgentReport, problem: Problem | None, answer: str) -> AgentReport:
     """An answer is the best proof of a login; what is no error of the login says nothing of it."""
     if problem is None:
-        return structs.replace(told, login="yes", online=OnlineAnswer(ok=True, text=answer))
+        return structs.replace(about, login="yes", online=OnlineAnswer(ok=True, text=answer))
     text = ". ".join(filter(None, (f"{problem.kind}: {problem.message}", problem.hint)))
-    login = "no" if problem.kind == "unauthenticated" else told.login
-    return structs.replace(told, login=login, online=OnlineAnswer(ok=False, text=text))
+    login = "no" if problem.kind == "unauthenticated" else about.login
+    return structs.replace(about, login=login, online=OnlineAnswer(ok=False, text=text))

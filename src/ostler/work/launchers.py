@@ -12,8 +12,9 @@ from msgspec import DecodeError, Struct
 from msgspec.json import decode, encode
 
 from ostler import clock
+from ostler.agents.failures import last_line
 from ostler.errors import OstlerError
-from ostler.work.probe import ProbeCache, is_program, last_line, on_path, run
+from ostler.work.probe import ProbeCache, is_program, on_path, run
 
 INSTALLING = 300.0  # seconds that a download may take
 REMEMBERED = 3600.0  # seconds after which the launcher is asked again: there may be a newer version

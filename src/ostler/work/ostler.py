@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from ostler.access import Access
 from ostler.errors import OstlerError
@@ -20,7 +20,6 @@ from ostler.model import (
     TurnRow,
 )
 from ostler.process import Size, raise_fd_limit
-from ostler.settings import Settings
 from ostler.store import Redactor
 from ostler.work.owner import OwnerReply, Streams
 from ostler.work.owner_requests import AnswerAsk, CancelTurn, CloseSession, MoveSession, OwnerRequest, SteerTurn
@@ -31,7 +30,7 @@ from ostler.work.sessions import expiry
 from ostler.work.sessions.choice import choose
 from ostler.work.sessions.live_session import LiveSession
 from ostler.work.sessions.open_session import SessionOptions, open_session
-from ostler.work.sessions.rows import find_session, find_turn, new_session_row
+from ostler.work.sessions.rows import find_session, find_turn
 from ostler.work.store_changes import change_since
 from ostler.work.terminals.new_terminal import checked_name
 from ostler.work.transports.transport import OutputSink
@@ -123,10 +122,6 @@ class Ostler(OstlerParts):
             transport=transport,
         )
         return await open_session(self.session_context, options)
-
-    def new_row(self, settings: Settings | None = None, **fields: Any) -> Session:
-        """A session that is not stored yet; `settings` are those of its folder."""
-        return new_session_row(self.store, settings or self.settings, **fields)
 
     def sessions(self) -> list[Session]:
         return self.store.sessions()
@@ -291,7 +286,7 @@ class Ostler(OstlerParts):
         reports = await asyncio.gather(*(checkup.examine(self, setup, setup.agents[name], wanted) for name in agents))
         if folder is None:
             return list(reports)
-        return [await asyncio.to_thread(with_project_config, setup, told, folder) for told in reports]
+        return [await asyncio.to_thread(with_project_config, setup, report, folder) for report in reports]
 
     # -- commands as turns
 

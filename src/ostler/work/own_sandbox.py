@@ -8,8 +8,9 @@ from typing import Literal
 from msgspec import Struct
 
 from ostler.agents import Agent
+from ostler.agents.failures import last_line
 from ostler.process import tree
-from ostler.work.probe import ProbeCache, last_line, on_path, run
+from ostler.work.probe import ProbeCache, on_path, run
 
 # What decides, beside the programs themselves, whether anybody may make a user namespace.
 _RIGHTS = (

@@ -162,8 +162,8 @@ class OstlerParts:
         return Sender(self.store, self._settings_in, self.setup.environ, self._stays)
 
     async def _forward_orphaned(self, orphaned: list[TurnRow]) -> None:
-        told = [await forward_orphaned(self.store, self._settings_in(row.turn.folder), row) for row in orphaned]
-        if any(told):
+        forwarded = [await forward_orphaned(self.store, self._settings_in(row.turn.folder), row) for row in orphaned]
+        if any(forwarded):
             self.sender.wake()
 
     async def _adopt(self, row: TurnRow, carry_on: bool) -> bool:

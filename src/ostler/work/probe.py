@@ -18,6 +18,7 @@ import ostler
 from ostler.access import ACCESS_ORDER, Access
 from ostler.agents import Agent
 from ostler.agents.adapter import located
+from ostler.agents.failures import last_line
 from ostler.agents.launches import has_flag
 from ostler.errors import OstlerError, kind_of_os_error
 from ostler.model import Enforcement, TransportName
@@ -135,7 +136,9 @@ async def _ask(agent: Agent, executable: Sequence[str], env: Mapping[str, str], 
     text = "\n".join(output for _, output in helps)
     _log.debug("asked %s for its version and help: %s", executable[0], "no answer" if code is None else f"exit {code}")
     if code != 0:
-        why = (code is not None and last_line(said)) or spoken(code)  # one that was killed may have said much by then
+        why = (code is not None and last_line(said)) or no_version(
+            code
+        )  # one that was killed may have said much by then
         return Probe(path=executable[0], help=text, problem=why)
     found = Probe(path=executable[0], version=version_of(said), help=text)
     if all(code is not None for code, _ in helps):
@@ -229,12 +232,7 @@ def version_of(output: str) -> str:
     return match[0].rstrip(".") if match else last_line(output)[:60]
 
 
-def last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:300] if lines else ""
-
-
-def spoken(code: int | None) -> str:
+def no_version(code: int | None) -> str:
     return f"no answer within {SECONDS:g} s" if code is None else f"--version ended with exit code {code}"
 
 

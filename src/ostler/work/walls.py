@@ -125,7 +125,7 @@ def why_no_wall(settings: Settings, agent: Agent, access: Access, programs: Coll
     if has_own_sandbox(agent, access, programs):
         return f"{agent.name} has a sandbox of its own"
     if agent.state is None:
-        return f"{agent.name} has not been tried behind one"
+        return f"{agent.name} has not been tried behind a wall"
     if launcher := _unknown_launcher(settings, agent):
         runs = f"{launcher} runs programs from a cache it has to write"
         return f"{runs}: install {agent.name} and point your settings at its program"
@@ -170,7 +170,7 @@ def why_no_walls() -> str:
         return ""
     if not version:
         return "this kernel has no Landlock"
-    return f"this kernel has Landlock version {version}, and {landlock.LEAST_ABI} is needed"
+    return f"this kernel has Landlock version {version}; walls need {landlock.LEAST_ABI}"
 
 
 def described_walls() -> tuple[bool, str]:

@@ -15,7 +15,7 @@ from ostler.agents.codex.items import (
     error_kind,
     exec_item,
     payloads,
-    snake,
+    snake_counts,
 )
 from ostler.model import (
     FileChange,
@@ -183,7 +183,7 @@ def test_a_turn_counts_its_own_requests_alone() -> None:
 
 def test_names_and_counts_of_another_kind() -> None:
     counts = {"inputTokens": 5, "cachedInputTokens": 2.0, "x": "7", "y": None, "z": True}
-    assert snake(counts) == {"input_tokens": 5, "cached_input_tokens": 2}
+    assert snake_counts(counts) == {"input_tokens": 5, "cached_input_tokens": 2}
     assert read(counted(None, [])) == [UsageReport(usage=Usage())]
 
 

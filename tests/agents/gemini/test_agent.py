@@ -111,7 +111,7 @@ def test_prompts_are_literal(prompt: str, stdin: bytes) -> None:
 def test_a_mention_is_kept_from_being_read_and_it_is_said() -> None:
     launch = AGENT.launch(a_turn(prompt="@README.md by ann@inn.example\n@app"), HOST)
     assert launch.stdin == b"\\@README.md by ann\\@inn.example\n\\@app"
-    assert launch.notices == ("gemini takes @name for a file to read: it was sent as \\@name",)
+    assert launch.notices == ("gemini would read @name as a file: it was sent as \\@name",)
 
 
 def test_a_command_is_sent_as_it_is() -> None:
@@ -124,7 +124,7 @@ def test_the_system_prompt_precedes_the_first_prompt_only() -> None:
     assert first.stdin == b"Be \\@brief\n\n/x"
     assert first.notices == (
         "the system prompt was put before the first prompt",
-        "gemini takes @name for a file to read: it was sent as \\@name",
+        "gemini would read @name as a file: it was sent as \\@name",
     )
     assert AGENT.launch(a_turn(system="Be brief", first=False), HOST).stdin == b"hello"
 

@@ -61,7 +61,7 @@ NO_SERVERS = "--allowed-mcp-server-names=ostler-allows-none"
 COMMANDS = "run_shell_command,monitor,cron_create,enter_worktree,exit_worktree,agent"
 ENV = {"QWEN_CODE_SUPPRESS_YOLO_WARNING": "1"}
 OUTSIDE = "qwen does not keep its edits inside the folder; commands are off. With --access full they are on"
-MENTIONED = "qwen takes @name for a file to read: it was sent as \\@name"
+MENTIONED = "qwen would read @name as a file: it was sent as \\@name"
 
 
 # -- captures ---------------------------------------------------------------------------------------

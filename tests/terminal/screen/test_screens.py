@@ -47,7 +47,7 @@ class Terminal:
             rows,
             read_log=self.log.read,
             reply=self.replies.append,
-            told=self.told.append,
+            on_facts=self.told.append,
             notice=self.notices.append,
             limits=limits,
         )

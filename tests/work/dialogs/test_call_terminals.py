@@ -20,6 +20,7 @@ from ostler.terminal.viewer_protocol import Type
 from ostler.work import Ostler
 from ostler.work.dialogs.call_terminals import CallTerminals
 from ostler.work.dialogs.calls import Calls
+from ostler.work.sessions.rows import new_session_row
 from ostler.work.walls import Enclosure
 from waiting import until
 from work.scripted import Stable
@@ -39,7 +40,7 @@ class Client:
 
     @classmethod
     async def of(cls, o: Ostler, folder: Path, **fields: Any) -> "Client":
-        row = o.new_row(agent="script", folder=str(folder))
+        row = new_session_row(o.store, o.settings, agent="script", folder=str(folder))
         await o.store.add_session(row)
         wishes = {"access": "full", **fields}
         return cls(o, Turn(id=f"{row.id}-1", session=row.id, agent="script", prompt="x", folder=str(folder), **wishes))

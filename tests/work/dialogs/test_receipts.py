@@ -18,7 +18,7 @@ async def test_a_prompt_that_is_not_read_is_undelivered(stable: Stable, clock: C
         envelope = session.last
         assert envelope and envelope.error, envelope
         assert (envelope.outcome, envelope.error.kind) == ("failed", "undelivered")
-        assert envelope.error.message == "script did not take the prompt up within 30 s"
+        assert envelope.error.message == "script did not pick up the prompt within 30 s"
         # The next turn has another process, which goes on with the conversation.
         await collect(session, "three", transport="dialog")
         assert session.last and (session.last.outcome, session.last.text) == ("done", "one")

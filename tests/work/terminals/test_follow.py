@@ -25,6 +25,7 @@ from ostler.terminal.viewer_protocol import (
     read_terminal_message,
 )
 from ostler.work import Ostler
+from ostler.work.sessions.rows import new_session_row
 from waiting import until
 from work.far import far
 from work.scripted import Stable
@@ -42,7 +43,7 @@ async def ostler(stable: Stable) -> AsyncIterator[Ostler]:
 
 @pytest.fixture
 async def session(ostler: Ostler, stable: Stable) -> Session:
-    row = ostler.new_row(agent="script", folder=str(stable.folder))
+    row = new_session_row(ostler.store, ostler.settings, agent="script", folder=str(stable.folder))
     await ostler.store.add_session(row)
     return row
 
@@ -165,7 +166,7 @@ async def test_it_goes_to_terminals_of_other_processes_and_comes_back_when_they_
 
 async def test_an_ostler_that_closes_ends_its_followers(stable: Stable) -> None:
     async with stable.ostler() as o:
-        row = o.new_row(agent="script", folder=str(stable.folder))
+        row = new_session_row(o.store, o.settings, agent="script", folder=str(stable.folder))
         await o.store.add_session(row)
         watched = Watched(await o.terminals.follow(row.id, ANNA, "view"))
         await watched.hello(None)

@@ -26,6 +26,7 @@ from ostler.terminal.viewer_protocol import (
     read_terminal_message,
 )
 from ostler.work import Ostler
+from ostler.work.sessions.rows import new_session_row
 from ostler.work.terminals.ended import EndedTerminal
 from ostler.work.terminals.local import LocalTerminal
 from ostler.work.terminals.remote import RemoteTerminal
@@ -54,7 +55,7 @@ async def run(stable: Stable, ostler: Ostler) -> AsyncIterator[Any]:
         if where == "elsewhere":
             others.append(await far(stable, argv))
             return await ostler.terminals.locate(others[-1].terminal)
-        row = ostler.new_row(agent="script", folder=str(stable.folder))
+        row = new_session_row(ostler.store, ostler.settings, agent="script", folder=str(stable.folder))
         await ostler.store.add_session(row)
         return await ostler.terminals.locate((await ostler.terminals.open(row.id, argv)).row.id)
 

@@ -28,6 +28,7 @@ from ostler.terminal.viewer_protocol import (
     read_terminal_message,
 )
 from ostler.work import Ostler
+from ostler.work.sessions.rows import new_session_row
 from waiting import until
 from work.scripted import Stable
 
@@ -41,7 +42,7 @@ async def ostler(stable: Stable) -> AsyncIterator[Ostler]:
 
 
 async def session_of(o: Ostler, folder: Path) -> Session:
-    row = o.new_row(agent="script", folder=str(folder))
+    row = new_session_row(o.store, o.settings, agent="script", folder=str(folder))
     await o.store.add_session(row)
     return row
 

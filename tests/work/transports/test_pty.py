@@ -157,7 +157,7 @@ async def test_an_enter_that_does_nothing_is_pressed_again(stable: Stable) -> No
     ("tui", "message", "receipt"),
     [
         ({"swallow_paste": 1}, "it did not show the prompt within 15 s", "receipt: accepted"),
-        ({"swallow_enter": 9}, "it did not take the prompt up within 15 s", "receipt: accepted, echoed, submitted"),
+        ({"swallow_enter": 9}, "it did not pick up the prompt within 15 s", "receipt: accepted, echoed, submitted"),
     ],
 )
 async def test_a_prompt_that_is_not_taken_up(

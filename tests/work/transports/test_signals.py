@@ -25,6 +25,20 @@ async def test_an_agent_is_not_asked_first(stable: Stable, transport: TransportN
         assert tree.marked(last.turn) == []
 
 
+@pytest.mark.parametrize("of", ["turn", "session"])
+async def test_whoever_holds_the_turn_can_send_one_too(stable: Stable, of: str) -> None:
+    stable.script.plays([{"say": "here"}, {"never_end": True}])
+    async with stable.ostler() as o:
+        session = await o.session("script", folder=str(stable.folder))
+        turn = session.run("go")
+        async for event in turn:
+            if isinstance(event, Text) and of == "turn":
+                turn.cancel("HUP")
+            elif isinstance(event, Text):
+                await session.cancel("HUP")
+        assert (session.last.outcome, session.last.exit) == ("cancelled", Exit(signal=signal.SIGHUP))
+
+
 async def test_what_ignores_the_signal_is_killed(stable: Stable) -> None:
     ready = stable.folder / "ready"
     async with stable.ostler() as o:

@@ -20,8 +20,11 @@ async def test_the_first_reason_to_stop_stands() -> None:
 
 async def test_a_cancel_is_a_reason_too() -> None:
     stop = Stop()
+    assert repr(stop) == "<Stop of (no turn yet): not requested>"
+    stop.turn = "t1"
     stop.cancel("ostler is closing")
     assert stop.problem == Problem(kind="cancelled", message="ostler is closing")
+    assert repr(stop) == "<Stop of t1: ostler is closing>"
 
 
 async def test_work_that_is_stopped_is_cancelled_and_the_reason_raised() -> None:

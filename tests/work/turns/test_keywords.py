@@ -55,3 +55,8 @@ def test_one_text_is_no_list(name: str) -> None:
 def test_a_keyword_that_there_is_not(given: dict[str, Any]) -> None:
     with pytest.raises(TypeError):
         options_from(given)
+
+
+def test_a_keyword_that_is_no_option_is_named_as_it_was_written() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'acess': a turn has no such option"):
+        options_from({"acess": "write"})

@@ -181,3 +181,16 @@ async def test_a_queued_turn_is_refused_by_settings_that_are_wrong_by_then(stabl
         row = await line.ended(turn)
         assert (row.envelope.outcome, row.envelope.error.kind) == ("failed", "bad_request")
         (stable.folder / "ostler.toml").unlink()
+
+
+async def test_work_in_the_background_that_fails_is_logged(stable: Stable, caplog: pytest.LogCaptureFixture) -> None:
+    async def fail(error: Exception) -> None:
+        raise error
+
+    caplog.set_level("DEBUG", "ostler.work.turns.live_turns")
+    async with stable.ostler() as o:
+        o.turns.own(fail(ValueError("a slip")))
+        o.turns.own(fail(OstlerError("store", "the disk is full")))
+    found = {record.levelname: record for record in caplog.records if "in the background" in record.message}
+    assert found["DEBUG"].message == "work in the background ended: the disk is full"
+    assert found["ERROR"].exc_info is not None and str(found["ERROR"].exc_info[1]) == "a slip"

@@ -1,5 +1,6 @@
 // How turns are run, in words for people, and what of it the page has to know. Pure.
 
+import { DIALOGS, WITH_OWN_TERMINAL } from "../transport_facts";
 import type { AgentReport, SessionView, TerminalRow } from "../words";
 
 export type Transport = NonNullable<SessionView["transport"]>;
@@ -12,8 +13,6 @@ export const MEANS: Record<Transport, string> = {
   tmux: "The agent's own screen, in a tmux pane.",
 };
 
-const SHOWN: Transport[] = ["visible", "pty", "tmux"];
-
 /** How the next turn of the session is run, if nobody says otherwise. */
 export function transportOf(session: SessionView, report: AgentReport | null): Transport {
   return session.transport ?? (report?.dialog ? "dialog" : "pipe");
@@ -23,7 +22,13 @@ export function transportOf(session: SessionView, report: AgentReport | null): T
 export function isVisible(session: SessionView, terminals: TerminalRow[]): boolean {
   const { turn } = session;
   const running = turn !== null && turn.state !== "ended" ? turn.transport : session.transport;
-  return SHOWN.some((name) => name === running) || terminals.some((row) => row.tui && row.state === "live");
+  return WITH_OWN_TERMINAL.includes(running ?? "") || terminals.some((row) => row.tui && row.state === "live");
+}
+
+/** Whether its running turn can be told more, where the agent supports that. */
+export function canBeSteered(session: SessionView): boolean {
+  const { turn } = session;
+  return turn !== null && DIALOGS.includes(turn.transport) && ["running", "asking"].includes(turn.state);
 }
 
 /** The person who has the keyboard of the agent's own screen: turns wait for them. */

@@ -60,11 +60,11 @@ class AcpDialog(Dialog):
         reader.agent_session, reader.model = self._handshake.agent_session, self._options.model
         request = self._rpc.request("session/prompt", {"sessionId": self._session, "prompt": blocks})
         self._prompt = request.record["id"]
-        told = Emit([reader.started(), *(Notice(code="prompt", text=said) for said in notices)])
+        started = Emit([reader.started(), *(Notice(code="prompt", text=said) for said in notices)])
         if self._rpc.waits_for("session/set_"):
             self._deferred_prompt = request
-            return [told]
-        return [told, *self.offers(), request]
+            return [started]
+        return [started, *self.offers(), request]
 
     def interrupt(self) -> list[Step]:
         if self._deferred_prompt is not None:
@@ -259,13 +259,13 @@ class AcpDialog(Dialog):
         needs = widest(needed(each, self.first.folder, self.first.walled) for each in (call, own))
         if not suffices(access, needs):
             by = f"access {access}"
-            told = [*events, asked, Answered(id=ask, option="reject_once", by=by)]
+            emitted = [*events, asked, Answered(id=ask, option="reject_once", by=by)]
             self._asks.pop(ask)
             rejected = self._rpc.respond(ask, {"outcome": _outcome(option_of(request, "reject_once"))})
-            return [Emit(told), *rejected, Emit(reader.rejected(call, f"{by} does not allow it", needs))]
+            return [Emit(emitted), *rejected, Emit(reader.rejected(call, f"{by} does not allow it", needs))]
         if key_of(call, self._acp) in self._always and option_of(request, "allow_once") is not None:
-            told = [*events, asked, Answered(id=ask, option="allow_always", by="an earlier answer")]
-            return [Emit(told), *self.answer(ask, "allow_once")]
+            emitted = [*events, asked, Answered(id=ask, option="allow_always", by="an earlier answer")]
+            return [Emit(emitted), *self.answer(ask, "allow_once")]
         return [*([Emit(events)] if events else []), Ask(asked)]
 
     def _call_of(self, request: Record) -> Record:

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from ostler.agents.acp.protocol import Acp
 from ostler.agents.dialog import Dialog, DialogFace
-from ostler.agents.mcp import TRANSPORTS
+from ostler.agents.mcp import MCP_TRANSPORTS
 from ostler.model import Host, Launch, Turn
 
 
@@ -25,7 +25,7 @@ def acp_face(
         dialog=dialog,
         needs=tuple(needs),
         images=True,
-        mcp=TRANSPORTS,
+        mcp=MCP_TRANSPORTS,
         protocol="acp",
         access=access,
     )

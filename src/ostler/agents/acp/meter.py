@@ -35,8 +35,8 @@ class Meter:
 
     def _usage(self, result: Record) -> Usage | None:
         quota = table(table(table(result.get("_meta")).get("quota")).get("token_count"))  # gemini
-        told = table(result.get("usage"))
-        now = {name: count for name, count in _counts(told, quota).items() if count is not None}
+        usage = table(result.get("usage"))
+        now = {name: count for name, count in _counts(usage, quota).items() if count is not None}
         if not now or self.counts == "no":
             return None
         before, self.tokens = (self.tokens, now) if self.counts == "process" else ({}, {})
@@ -44,16 +44,16 @@ class Meter:
         return Usage(**part) if min(part.values()) >= 0 and any(part.values()) else None
 
 
-def _counts(told: Record, quota: Record) -> dict[str, int | None]:
+def _counts(usage: Record, quota: Record) -> dict[str, int | None]:
     """Some agents count cached input apart from the rest: then the total is more than input and output."""
-    input = number(told.get("inputTokens", quota.get("input_tokens")))
-    output = number(told.get("outputTokens", quota.get("output_tokens")))
-    cached = (number(told.get("cachedReadTokens")) or 0) + (number(told.get("cachedWriteTokens")) or 0)
-    if input is not None and cached and number(told.get("totalTokens")) == input + (output or 0) + cached:
+    input = number(usage.get("inputTokens", quota.get("input_tokens")))
+    output = number(usage.get("outputTokens", quota.get("output_tokens")))
+    cached = (number(usage.get("cachedReadTokens")) or 0) + (number(usage.get("cachedWriteTokens")) or 0)
+    if input is not None and cached and number(usage.get("totalTokens")) == input + (output or 0) + cached:
         input += cached
     return {
         "input_tokens": input,
         "output_tokens": output,
-        "cached_tokens": number(told.get("cachedReadTokens")),
-        "reasoning_tokens": number(told.get("thoughtTokens")),
+        "cached_tokens": number(usage.get("cachedReadTokens")),
+        "reasoning_tokens": number(usage.get("thoughtTokens")),
     }

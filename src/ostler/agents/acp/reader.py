@@ -1,7 +1,7 @@
 """What an ACP agent tells during a turn, as events. Lenient: a bad optional field costs that field alone."""
 
 import re
-from typing import Any
+from typing import Any, get_args
 
 from ostler.access import Access, suffices
 from ostler.agents.acp.asks import diffs_of, edited_paths, needed
@@ -17,6 +17,7 @@ from ostler.model import (
     Denial,
     Exit,
     FileChange,
+    LimitedBy,
     Plan,
     PlanStep,
     Problem,
@@ -41,8 +42,8 @@ STATE = frozenset(
 )
 STOPS: dict[str, tuple[ErrorKind, str]] = {
     "refusal": ("denied", "the model refused to answer"),
-    "max_tokens": ("over_budget", "the answer reached the limit of tokens"),
-    "max_turn_requests": ("over_budget", "the turn reached the limit of requests"),
+    "max_tokens": ("over_budget", "the answer reached the token limit"),
+    "max_turn_requests": ("over_budget", "the turn reached the request limit"),
     "cancelled": ("cancelled", "cancelled"),
 }
 
@@ -117,7 +118,7 @@ class AcpReader(Reader):
         if not mark or not self.text.startswith(mark):
             return ""
         said = self.text.removeprefix(mark)
-        clear = whole and kind_of(None, said) in ("limited", "overloaded", "unauthenticated")
+        clear = whole and kind_of(None, said) in get_args(LimitedBy)
         return said if self.usage is None or clear else ""
 
     def _failed(self) -> None:
@@ -199,11 +200,11 @@ class AcpReader(Reader):
             events.append(self._ended(id, call))
         return events
 
-    def asked_about(self, told: Record) -> list[AnyEvent]:
+    def asked_about(self, call: Record) -> list[AnyEvent]:
         """The call of a permission request begins there, if it did not before; its own words count more."""
-        known = self.calls.get(text(told.get("toolCallId")), {})
-        own = known if self._has_details(known) else {"kind": known.get("kind") or told.get("kind")}
-        return self.tool({**told, **own, "title": told.get("title"), "status": "in_progress"})
+        known = self.calls.get(text(call.get("toolCallId")), {})
+        own = known if self._has_details(known) else {"kind": known.get("kind") or call.get("kind")}
+        return self.tool({**call, **own, "title": call.get("title"), "status": "in_progress"})
 
     def rejected(self, call: Record, reason: str, access: Access | None = None) -> list[AnyEvent]:
         """A call that was not allowed: gemini says no more of it. `access`: what would do; None: somebody said no."""
@@ -217,8 +218,8 @@ class AcpReader(Reader):
     def _has_details(self, call: Record) -> bool:
         """Whether it says enough to be shown: some agents announce a call before its input is there."""
         name, input = self.acp.tool(call)
-        told = any(each.get("type") != "terminal" for each in tables(call.get("content")))
-        return call.get("status") not in (None, "pending") or told or bool(title_of(name, input))
+        has_content = any(each.get("type") != "terminal" for each in tables(call.get("content")))
+        return call.get("status") not in (None, "pending") or has_content or bool(title_of(name, input))
 
     def _started(self, id: str, call: Record) -> ToolStarted:
         name, input = self.acp.tool(call)
@@ -301,12 +302,12 @@ def _keep_shown(call: Record, meta: Record) -> None:
 def exit_of(call: Record) -> int | None:
     """The exit code of a command, wherever an agent tells it."""
     raw = table(call.get("rawOutput"))
-    told = (
+    codes = (
         *(table(raw.get("metadata")).get("exit"), raw.get("exit_code"), raw.get("exitCode")),
         *(content.get("exitCode") for content in tables(raw.get("contents"))),
         table(table(call.get("_meta")).get("terminal_exit")).get("exit_code"),
     )
-    return next((code for code in told if isinstance(code, int) and not isinstance(code, bool)), None)
+    return next((code for code in codes if isinstance(code, int) and not isinstance(code, bool)), None)
 
 
 def _plan_of(update: Record) -> Plan:

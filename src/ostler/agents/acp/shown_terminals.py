@@ -12,9 +12,9 @@ def shown_terminals(update: Record) -> list[Step]:
         for content in tables(update.get("content"))
         if content.get("type") == "terminal" and tool
     ]
-    told = [
+    described = [
         {**found, "what": name, "tool": tool}
         for name in ("terminal_info", "terminal_output", "terminal_output_delta", "terminal_exit")
         if isinstance(found := meta.get(name), dict)
     ]
-    return [Call("", "terminal_show", params) for params in (*linked, *told)]
+    return [Call("", "terminal_show", params) for params in (*linked, *described)]

@@ -15,7 +15,7 @@ from ostler.agents.claude.reader import COMMANDS, EDITS, PLANS, READING, SHELL, 
 from ostler.agents.dialog import DialogFace
 from ostler.agents.hooks import HookFace, hook_settings
 from ostler.agents.launches import ARGUMENT_LIMIT, literal, with_attachments
-from ostler.agents.mcp import TRANSPORTS, by_file, typed
+from ostler.agents.mcp import MCP_TRANSPORTS, by_file, typed
 from ostler.agents.messages import attachment_rules, conversation_flags
 from ostler.agents.reader import decode
 from ostler.agents.tui import TuiFace
@@ -40,7 +40,7 @@ HOOKS = HookFace(
         *("SubagentStop", "PreCompact", "SessionEnd"),
     ),
     ends=("Stop", "StopFailure"),
-    by="a private file for `--settings`, beside your own settings; `--include-hook-events` tells of your own hooks",
+    by="a private file for `--settings`, beside your own settings; `--include-hook-events` reports your own hooks",
 )
 NO_SANDBOX = (
     "commands are off: claude's sandbox needs bwrap and socat, and the right to create user namespaces. "
@@ -319,7 +319,7 @@ AGENT = Agent(
     dialog=DialogFace(
         launch=dialog_launch,
         dialog=partial(ClaudeDialog, reader_of=ClaudeReader),
-        mcp=TRANSPORTS,
+        mcp=MCP_TRANSPORTS,
         protocol="stream-json",
         access="`--permission-prompt-tool=stdio`; `read`: `--permission-mode=dontAsk`, `write` and `full`: `default`."
         " Under `write`, edits that leave the folder, by a link too, and edits of what claude guards (`.git`,"
@@ -347,9 +347,9 @@ AGENT = Agent(
         answer_ends=own_screen.answer_ends,
         interrupted=own_screen.INTERRUPTED,
         states=True,
-        access="as in dialogs; what is asked stands on its screen. A no ends the turn",
+        access="as in dialogs; what is asked stands on its screen. Answering no ends the turn",
     ),
-    mcp=TRANSPORTS,
+    mcp=MCP_TRANSPORTS,
     recalls_plan=True,
     forks=True,
     chooses_id=True,

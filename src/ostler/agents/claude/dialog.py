@@ -47,9 +47,9 @@ class ClaudeDialog(StreamDialog):
             return steps
         if access == "full" or not beyond(request, access, self.first.folder):
             return self._allowed_before(steps[0].asked) if _command(request) in self._always else steps
-        told = Emit([steps[0].asked, Answered(id=id, option="reject_once", by=f"access {access}")])
+        refused = Emit([steps[0].asked, Answered(id=id, option="reject_once", by=f"access {access}")])
         self._asks.pop(id)
-        return [told, self._respond(id, {"behavior": "deny", "message": f"Access {access} does not allow this."})]
+        return [refused, self._respond(id, {"behavior": "deny", "message": f"Access {access} does not allow this."})]
 
 
 def _command(request: dict[str, Any]) -> str:

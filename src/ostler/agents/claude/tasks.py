@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any
 
 from ostler.agents.values import table, tables, text
-from ostler.model import AnyEvent, Plan, PlanStep
+from ostler.model import AnyEvent, Plan, PlanStep, StepStatus
 
 CHANGES = frozenset(("TaskCreate", "TaskUpdate", "TaskList"))
-STATUS: dict[str, Literal["pending", "active", "done"]] = {"in_progress": "active", "completed": "done"}
+STATUS: dict[str, StepStatus] = {"in_progress": "active", "completed": "done"}
 _CREATED = re.compile(r"Task #(\S+) created")
 
 

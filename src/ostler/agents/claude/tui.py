@@ -113,8 +113,8 @@ def question(screen: TuiScreen) -> Question | None:
 
 def _question(screen: TuiScreen, listed: NumberedOptions, options: list[DialogOption]) -> Question:
     lines = above(screen.rows, listed.row, lambda each: re.match(_RULE, each) is not None)
-    told = [line for line in lines if not line.startswith("Tip:")]
-    return Question(text="\n".join([*told, *listed.names]), title=" · ".join(told)[:300], options=tuple(options))
+    asked = [line for line in lines if not line.startswith("Tip:")]
+    return Question(text="\n".join([*asked, *listed.names]), title=" · ".join(asked)[:300], options=tuple(options))
 
 
 def _first_run(rows: Sequence[str]) -> NumberedOptions | None:

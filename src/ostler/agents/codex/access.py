@@ -60,7 +60,7 @@ def wider(turn: Turn, profile: str, begun: Record) -> str:
     if access != "full" and items(begun.get("runtimeWorkspaceRoots")) != [turn.folder]:
         return "it works in other folders too"
     if begun.get("approvalPolicy") != POLICY[access]:
-        return f"it asks by the policy {quoted(begun.get('approvalPolicy'))}"
+        return f"its approval policy is {quoted(begun.get('approvalPolicy'))}"
     return "" if begun.get("approvalsReviewer") == "user" else "a model would answer what it asks"
 
 

@@ -242,7 +242,7 @@ class CodexDialog(Dialog):
     def _begun(self, result: Record) -> list[Step]:
         if how := wider(self.first, self._profile, result):
             message = f"codex does not keep to --access {self.first.access} in a dialog: {how}"
-            hint = "Run single turns instead of a dialog, or look into config.toml and requirements.toml of codex"
+            hint = "Run it without --dialog, or check config.toml and requirements.toml of codex"
             return [Fail(Problem(kind="denied", message=message, hint=hint))]
         thread = table(result.get("thread"))
         self._thread = text(thread.get("id"))
@@ -345,8 +345,8 @@ class CodexDialog(Dialog):
         """codex's sandbox does not start: nothing can be looked into, and no command would run. No access helps."""
         if not isinstance(self.reader, AppServerReader):
             return []
-        told = self.reader.no_sandbox(why)
-        steps: list[Step] = [Emit(told)] if told else []
+        events = self.reader.no_sandbox(why)
+        steps: list[Step] = [Emit(events)] if events else []
         if not ask:
             return [*steps, Over()]
         if ask not in self._open:
@@ -362,8 +362,8 @@ class CodexDialog(Dialog):
         self.reader.refused[text(params.get("itemId"))] = (reason, access)
         if params.get("threadId") != self._thread:  # of a subagent: its items are not told
             self.reader.denied.append(Denial(tool=asked.tool, target=asked.title, access=access, reason=reason))
-        told = Notice(code="denied", text=f"{asked.title}: {reason}")
-        return [Emit([told]), *self.answer(ask, "reject_once")]
+        notice = Notice(code="denied", text=f"{asked.title}: {reason}")
+        return [Emit([notice]), *self.answer(ask, "reject_once")]
 
     def _ask(self, ask: str) -> Step:
         return Ask(self._asked(ask))

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from ostler.access import Access
 from ostler.agents.codex.reader import CodexReader, kind_of_message, usage_of
-from ostler.agents.failures import kind_of
+from ostler.agents.failures import kind_of, limited_by
 from ostler.agents.paths import relative_to
 from ostler.agents.proposals import unified
 from ostler.agents.reader import decode
@@ -67,7 +67,7 @@ class AppServerReader(CodexReader):
         self.requests = 0  # to the model
         self.refused: dict[str, tuple[str, Access | None]] = {}  # item → why, and the access that would allow it
         self.unsandboxed: dict[str, str] = {}  # item that could not run → what the sandbox said that did not start
-        self._told: set[str] = set()  # items that were completed
+        self._completed: set[str] = set()  # items that were completed
         self._said: dict[str, str] = {}  # message → its deltas
         self._before: dict[str, int] = {}  # the thread's counters when the turn began
 
@@ -118,7 +118,7 @@ class AppServerReader(CodexReader):
                 calls[id] = payload
         events: list[AnyEvent] = []
         for id, call in calls.items():
-            if id not in self._told:
+            if id not in self._completed:
                 events += self._missed_call(id, call, outputs.get(id, ""))
         return events
 
@@ -132,7 +132,7 @@ class AppServerReader(CodexReader):
             return []
         id = text(item.get("id"))
         if phase == "item.completed":
-            self._told.add(id)
+            self._completed.add(id)
             self._said.pop(id, None)
         if id in self.unsandboxed:
             item = {**item, "status": "failed", "aggregatedOutput": self.unsandboxed[id]}
@@ -184,7 +184,7 @@ class AppServerReader(CodexReader):
 
     def _count(self, usage: Record) -> list[AnyEvent]:
         """codex counts the whole thread: what stood there before this turn's first request is subtracted."""
-        total, last = snake(table(usage.get("total"))), snake(table(usage.get("last")))
+        total, last = snake_counts(table(usage.get("total"))), snake_counts(table(usage.get("last")))
         if self.requests == 0:
             self._before = {name: count - last.get(name, 0) for name, count in total.items()}
         self.requests += 1
@@ -258,7 +258,7 @@ def payloads(lines: str) -> list[Record]:
     return [table(r.get("payload")) for r in records if r.get("type") == "response_item"]
 
 
-def snake(counts: Record) -> dict[str, int]:
+def snake_counts(counts: Record) -> dict[str, int]:
     named = ((re.sub(r"[A-Z]", lambda m: "_" + m[0].lower(), name), number(n)) for name, n in counts.items())
     return {name: count for name, count in named if count is not None}
 
@@ -269,7 +269,7 @@ def retry_of(error: Record) -> Limited:
     kind = error_kind(error, details or said)
     attempt = re.search(r"(\d+)/\d+", said)
     return Limited(
-        error=kind if kind in ("limited", "unauthenticated") else "overloaded",
+        error=limited_by(kind),
         message=f"{said} ({details})" if details else said,
         attempt=int(attempt[1]) if attempt else None,
     )

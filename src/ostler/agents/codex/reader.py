@@ -6,7 +6,7 @@ import shlex
 from typing import Any, Literal
 
 from ostler.access import Access
-from ostler.agents.failures import kind_of
+from ostler.agents.failures import kind_of, limited_by
 from ostler.agents.reader import Reader
 from ostler.agents.tool_input import title_of
 from ostler.agents.values import Record, number, table, tables, text
@@ -187,7 +187,7 @@ class CodexReader(Reader):
         attempt = re.search(r"(\d+)/\d+", message)
         kind = kind_of_message(message.partition("(")[2])
         return Limited(
-            error=kind if kind in ("limited", "unauthenticated") else "overloaded",
+            error=limited_by(kind),
             message=message,
             attempt=int(attempt[1]) if attempt else None,
         )

@@ -259,7 +259,7 @@ def _wider(access: Access, context: Record) -> str:
     if not profile.startswith(PROFILE):
         return f"its permissions are {profile or 'unknown'}"
     asks = text(context.get("approval_policy"))
-    return "" if asks == _ASKS[access] else f"it asks by the policy {quoted(asks)}"
+    return "" if asks == _ASKS[access] else f"its approval policy is {quoted(asks)}"
 
 
 def _words(message: Record) -> str:

@@ -9,7 +9,7 @@ from ostler.agents.copilot import dialog
 from ostler.agents.copilot import tui as own_screen
 from ostler.agents.copilot.reader import EDITS, OFFERED, CopilotReader
 from ostler.agents.launches import refuse_untrusted, with_attachments
-from ostler.agents.mcp import TRANSPORTS, by_file, typed
+from ostler.agents.mcp import MCP_TRANSPORTS, by_file, typed
 from ostler.agents.paths import is_inside
 from ostler.agents.tui import TuiFace
 from ostler.agents.values import Record, table, text
@@ -137,7 +137,7 @@ AGENT = Agent(
         interrupted=own_screen.INTERRUPTED,
         pasted=own_screen.PASTED,
         paste_most=4000,  # of some 25 KB it makes a file, which its model would have to read
-        access="the denials of each access; what they leave open is asked. A no ends the turn",
+        access="the denials of each access; what they leave open is asked. Answering no ends the turn",
     ),
     tested=("1.0.79", "1.0.102"),
     needs=(
@@ -160,7 +160,7 @@ AGENT = Agent(
     ),
     guards=(".github/copilot*",),
     left_out="`denied`: it has no switch; in a dialog it runs the hooks of untrusted folders",
-    mcp=TRANSPORTS,
+    mcp=MCP_TRANSPORTS,
     access={
         "read": "--deny-tool=write --deny-tool=shell --available-tools=… (no MCP tools)",
         "write": "--allow-tool=write(FOLDER/**) --available-tools=…",

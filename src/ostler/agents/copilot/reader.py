@@ -1,9 +1,9 @@
 """What `copilot --output-format=json` prints, as events."""
 
-from typing import Any
+from typing import Any, get_args
 
 from ostler.access import Access
-from ostler.agents.failures import kind_of
+from ostler.agents.failures import kind_of, limited_by
 from ostler.agents.paths import may_be_inside
 from ostler.agents.reader import Reader
 from ostler.agents.tool_input import title_of
@@ -15,6 +15,7 @@ from ostler.model import (
     Exit,
     FileChange,
     Limited,
+    LimitedBy,
     Notice,
     Problem,
     Raw,
@@ -192,9 +193,9 @@ def _limited(data: Record) -> list[AnyEvent]:
     kind = kind_of(number(data.get("statusCode")), message)
     if kind == "crashed":
         kind = "overloaded"  # no status: the server was not reached
-    if kind not in ("limited", "overloaded", "unauthenticated"):
+    if kind not in get_args(LimitedBy):
         return []
-    return [Limited(error=kind, message=message, attempt=None if attempt is None else attempt + 1)]
+    return [Limited(error=limited_by(kind), message=message, attempt=None if attempt is None else attempt + 1)]
 
 
 def _problem_of(data: Record) -> Problem:

@@ -146,7 +146,7 @@ def _prompt(turn: Turn) -> tuple[bytes, tuple[str, ...]]:
     whole = with_attachments(whole, [a for a in turn.attachments if a.content is not None])
     prompt = MENTION.sub(r"\\@", whole)
     if prompt != whole:
-        notices.append("gemini takes @name for a file to read: it was sent as \\@name")
+        notices.append("gemini would read @name as a file: it was sent as \\@name")
     if prompt.startswith("/"):
         prompt = "\n" + prompt
     if named := [_mention(turn, a) for a in turn.attachments if a.content is None]:
@@ -268,7 +268,7 @@ AGENT = Agent(
         interrupted=own_screen.INTERRUPTED,
         banner=own_screen.BANNER,
         pasted=r"\[Pasted Text",
-        access="as in turns of one process; under `full` its screen asks. A no ends the turn",
+        access="as in turns of one process; under `full` its screen asks. Answering no ends the turn",
     ),
     chooses_id=True,
     system="prompt",

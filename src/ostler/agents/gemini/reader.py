@@ -4,7 +4,7 @@ import json
 import re
 
 from ostler.access import ACCESS_ORDER, Access
-from ostler.agents.failures import kind_of, spoken
+from ostler.agents.failures import kind_of, limited_by, spoken
 from ostler.agents.reader import Reader
 from ostler.agents.tool_input import title_of
 from ostler.agents.values import Record, number, table, text
@@ -81,7 +81,7 @@ class GeminiReader(Reader):
         kind = kind_of(int(found[2]) if found[2] else None, line)
         return [
             Limited(
-                error=kind if kind in ("limited", "unauthenticated") else "overloaded",
+                error=limited_by(kind),
                 message=line[:300],
                 attempt=int(found[1]),
                 retry_in=int(found[3]) / 1000 if found[3] else None,

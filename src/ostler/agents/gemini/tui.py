@@ -130,7 +130,7 @@ class GeminiTranscript(TranscriptReader):
     def __init__(self, turn: Turn) -> None:
         super().__init__(turn)
         self._tokens: dict[str, Record] = {}  # message → what it used
-        self._told: set[str] = set()  # messages whose text was told
+        self._read: set[str] = set()  # messages whose text an event has
 
     def read(self, record: Record) -> list[AnyEvent]:
         match record.get("type"):
@@ -157,8 +157,8 @@ class GeminiTranscript(TranscriptReader):
         id, calls = text(record.get("id")), tables(record.get("toolCalls"))
         events: list[AnyEvent] = []
         self.model = self.model or text(record.get("model")) or None
-        if id not in self._told:
-            self._told.add(id)
+        if id not in self._read:
+            self._read.add(id)
             thoughts = [text(each.get("description")) for each in tables(record.get("thoughts"))]
             events += [Thought(text=said, id=id) for said in thoughts if said]
             if said := text(record.get("content")):
@@ -179,9 +179,9 @@ class GeminiTranscript(TranscriptReader):
     def _call(self, call: Record) -> list[AnyEvent]:
         """A call is written once it has ended."""
         id, name, input = text(call.get("id")), text(call.get("name")), call.get("args")
-        if id in self._told:
+        if id in self._read:
             return []
-        self._told.add(id)
+        self._read.add(id)
         path = text(table(input).get("file_path")) if name in _EDITS else ""
         files = (FileChange(path=path),) if path else ()
         started = ToolStarted(id=id, name=name, title=title_of(name, input), input=input, files=files)

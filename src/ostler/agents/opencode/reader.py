@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from ostler.access import Access
-from ostler.agents.failures import kind_of, last_line
+from ostler.agents.failures import kind_of, last_line, limited_by
 from ostler.agents.paths import may_be_inside
 from ostler.agents.reader import Reader
 from ostler.agents.tool_input import title_of
@@ -188,15 +188,15 @@ class OpencodeReader(Reader):
         self.fail("another agent", "denied", f"opencode does not keep access {self.turn.access}: {_plain(why)}")
 
 
-def _tokens_of(told: Any) -> dict[str, int]:
+def _tokens_of(tokens: Any) -> dict[str, int]:
     """opencode counts cached input and reasoning apart; elsewhere they are parts of input and output."""
-    if not isinstance(told, dict) or number(told.get("output")) is None:
+    if not isinstance(tokens, dict) or number(tokens.get("output")) is None:
         return {}
-    cache = table(told.get("cache"))
-    read, reasoning = number(cache.get("read")) or 0, number(told.get("reasoning")) or 0
+    cache = table(tokens.get("cache"))
+    read, reasoning = number(cache.get("read")) or 0, number(tokens.get("reasoning")) or 0
     return {
-        "input_tokens": (number(told.get("input")) or 0) + read + (number(cache.get("write")) or 0),
-        "output_tokens": (number(told.get("output")) or 0) + reasoning,
+        "input_tokens": (number(tokens.get("input")) or 0) + read + (number(cache.get("write")) or 0),
+        "output_tokens": (number(tokens.get("output")) or 0) + reasoning,
         "cached_tokens": read,
         "reasoning_tokens": reasoning,
     }
@@ -240,8 +240,7 @@ def _kind_of_error(name: str, status: Any, message: str) -> ErrorKind:
 
 def _limited(message: str) -> Limited:
     kind = kind_of(None, message)
-    error = kind if kind in ("limited", "unauthenticated") else "overloaded"
-    return Limited(error=error, message=message.removeprefix("AI_APICallError: "))
+    return Limited(error=limited_by(kind), message=message.removeprefix("AI_APICallError: "))
 
 
 def _fields_of(line: str) -> dict[str, str]:

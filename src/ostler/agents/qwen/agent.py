@@ -19,7 +19,7 @@ from ostler.agents.launches import (
     refuse_untrusted,
     with_attachments,
 )
-from ostler.agents.mcp import TRANSPORTS, by_file, program
+from ostler.agents.mcp import MCP_TRANSPORTS, by_file, program
 from ostler.agents.messages import MessagesReader, attachment_rules, conversation_flags, kind_said
 from ostler.agents.qwen import dialog
 from ostler.agents.qwen import tui as own_screen
@@ -48,7 +48,7 @@ HOOKS = HookFace(
 NO_SERVERS = "ostler-allows-none"  # a name that no MCP server has
 OUTSIDE = "qwen does not keep its edits inside the folder; commands are off. With --access full they are on"
 SYSTEM_LEFT_OUT = "the system prompt was left out: it is too long to go with a command"
-MENTIONED = "qwen takes @name for a file to read: it was sent as \\@name"
+MENTIONED = "qwen would read @name as a file: it was sent as \\@name"
 
 # qwen reads the file that @name names, wherever it stands; only a backslash keeps it from that.
 MENTION = re.compile(r"(?<![\w\\])@(?=[^\s,;!?()\[\]{}])")
@@ -261,7 +261,7 @@ AGENT = Agent(
     binaries=("qwen",),
     install="npm install -g @qwen-code/qwen-code",
     dialog=dialog.face(launch, _prompt, QwenReader),
-    mcp=TRANSPORTS,
+    mcp=MCP_TRANSPORTS,
     launch=launch,
     reader=QwenReader,
     models=("qwen*",),
@@ -308,7 +308,7 @@ AGENT = Agent(
         title_status=own_screen.title_status,
         interrupted=own_screen.INTERRUPTED,
         pasted=r"\[Pasted Content",
-        access="`default`, in which it asks; `write`: `auto-edit`. A no ends the turn",
+        access="`default`, in which it asks; `write`: `auto-edit`. Answering no ends the turn",
     ),
     project_config=(".qwen", ".mcp.json"),
     project_config_above=(".env", ".qwen/.env"),

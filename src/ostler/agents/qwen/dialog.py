@@ -9,7 +9,7 @@ from msgspec.json import encode
 
 from ostler.access import Access
 from ostler.agents.dialog import AnswerKind, Ask, DialogFace, Emit, Step
-from ostler.agents.mcp import TRANSPORTS
+from ostler.agents.mcp import MCP_TRANSPORTS
 from ostler.agents.messages import MessagesReader
 from ostler.agents.paths import is_inside
 from ostler.agents.reader import Reader
@@ -39,8 +39,8 @@ class QwenDialog(StreamDialog):
     def prompt(self, turn: Turn) -> list[Step]:
         self.reader = self._reader_of(turn)
         content, notices = self._prompt_of(turn)
-        told = [Notice(code="prompt", text=said) for said in notices]
-        return [*([Emit([*told])] if told else []), *self._prompt(content)]
+        events = [Notice(code="prompt", text=said) for said in notices]
+        return [*([Emit([*events])] if events else []), *self._prompt(content)]
 
     def answer(self, ask: str, kind: AnswerKind, message: str = "") -> list[Step]:
         if kind == "allow_always" and ask in self._asks:
@@ -71,9 +71,9 @@ class QwenDialog(StreamDialog):
         asked = structs.replace(steps[0].asked, options=(ONCE, ALWAYS, REJECT))
         if self.first.access == "write" and not _inside(asked, self.first.folder):
             self._refused(self._asks.pop(id), "access write is for the folder alone", "full")
-            told = Answered(id=id, option="reject_once", by="access write")
+            answered = Answered(id=id, option="reject_once", by="access write")
             refused = {"behavior": "deny", "message": f"Edits are for {self.first.folder} alone."}
-            return [Emit([asked, told]), self._respond(id, refused)]
+            return [Emit([asked, answered]), self._respond(id, refused)]
         if _key(request) in self._always:
             return self._allowed_before(asked)
         return [Ask(asked)]
@@ -102,7 +102,7 @@ def face(launch: Callable[[Turn, Host], Launch], prompt_of: PromptOf, reader: Ca
         launch=launched,
         dialog=partial(QwenDialog, reader_of=reader, prompt_of=prompt_of),
         needs=("--input-format",),
-        mcp=TRANSPORTS,
+        mcp=MCP_TRANSPORTS,
         protocol="stream-json",
         access="`--input-format=stream-json --approval-mode=default`. Under `write`, edits outside of the folder are"
         " refused unseen",

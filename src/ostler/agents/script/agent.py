@@ -168,8 +168,8 @@ class ScriptReader(Reader):
 
     def _denied(self, record: Record) -> list[AnyEvent]:
         try:
-            told = {key: value for key, value in record.items() if key != "type" and value is not None}
-            self.denied.append(msgspec.convert(told, Denial))
+            fields = {key: value for key, value in record.items() if key != "type" and value is not None}
+            self.denied.append(msgspec.convert(fields, Denial))
         except msgspec.ValidationError:
             return [Raw(record=record)]
         return []
@@ -194,13 +194,13 @@ class ScriptReader(Reader):
         return owed
 
     def _failed(self, error: Any) -> None:
-        told = error if isinstance(error, dict) else {}
-        message = told.get("message")
+        problem = error if isinstance(error, dict) else {}
+        message = problem.get("message")
         self.fail(
             "result: not ok",
-            next((kind for kind in _KINDS if kind == told.get("kind")), "crashed"),
+            next((kind for kind in _KINDS if kind == problem.get("kind")), "crashed"),
             message if isinstance(message, str) else "the scripted agent failed",
-            hint if isinstance(hint := told.get("hint"), str) else "",
+            hint if isinstance(hint := problem.get("hint"), str) else "",
         )
 
 

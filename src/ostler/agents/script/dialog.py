@@ -71,14 +71,14 @@ class ScriptDialog(Dialog):
         return []
 
     def offered(self) -> Offered:
-        told = self._offers
+        offered = self._offers
         return Offered(
             quiet=True,
-            commands=offers(told.get("commands"), "id"),
-            models=offers(told.get("models"), "id"),
-            modes=offers(told.get("modes"), "id"),
+            commands=offers(offered.get("commands"), "id"),
+            models=offers(offered.get("models"), "id"),
+            modes=offers(offered.get("modes"), "id"),
             model=self._model or "",
-            mode=self._mode if told.get("modes") else "",
+            mode=self._mode if offered.get("modes") else "",
         )
 
     # -- what the process says

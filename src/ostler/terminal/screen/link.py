@@ -34,11 +34,11 @@ _log = logging.getLogger(__name__)
 class ScreenLink:
     """One screen process. Requests are fetched when they can be sent: `want` says who has some."""
 
-    def __init__(self, heard: Callable[[ScreenAnswer], None], lost: Callable[["ScreenLink"], None]) -> None:
+    def __init__(self, on_answer: Callable[[ScreenAnswer], None], lost: Callable[["ScreenLink"], None]) -> None:
         """Starts the process and does not wait for it: the socket holds requests until it is up."""
         self.alive = True
         self.answered = False
-        self._heard, self._lost = heard, lost
+        self._on_answer, self._lost = on_answer, lost
         self._sent = self._handled = 0
         self._wanting: dict[int, Fetch] = {}
         self._bulk = 0
@@ -152,7 +152,7 @@ class ScreenLink:
             if isinstance(answer, Done):
                 self._handled, self.answered = answer.handled, True
             if self.alive:
-                self._heard(answer)
+                self._on_answer(answer)
 
     def _check(self, handled: int) -> None:
         """A process that handles nothing for too long is killed, and then replaced like one that crashed."""

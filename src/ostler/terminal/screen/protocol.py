@@ -10,6 +10,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from ostler.terminal.keys import KeyModes
 
+MouseMode = Literal["off", "x10", "press", "drag", "any"]  # what of the mouse a program wants to be told
 CursorShape = Literal["block", "bar", "underline", "hollow"]
 ProgressState = Literal["set", "error", "indeterminate", "paused"]
 
@@ -29,7 +30,7 @@ class Modes(Struct, frozen=True, array_like=True):
 
     alternate: bool = False
     bracketed_paste: bool = False
-    mouse: Literal["off", "x10", "press", "drag", "any"] = "off"
+    mouse: MouseMode = "off"
     mouse_sgr: bool = False
     focus: bool = False
     application_cursor: bool = False

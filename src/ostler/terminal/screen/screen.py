@@ -33,7 +33,7 @@ class Screen:
         self,
         id: int,
         tail: Tail,
-        told: Callable[[ScreenFacts], None],
+        on_facts: Callable[[ScreenFacts], None],
         reply: Callable[[bytes], None],
         look_limit: float,
     ) -> None:
@@ -44,7 +44,7 @@ class Screen:
         self.link: ScreenLink | None = None  # None: no process can be started now
         self.followers = Followers()
         self.closed = asyncio.get_running_loop().create_future()
-        self._told, self._reply = told, reply
+        self._on_facts, self._reply = on_facts, reply
         self._look_limit = look_limit
         self._asks: dict[int, tuple[TakeSnapshot, asyncio.Future[Snapshot]]] = {}
         self._numbers = itertools.count(1)
@@ -139,10 +139,10 @@ class Screen:
     def receive(self, answer: ScreenAnswer) -> None:
         match answer:
             case Replies(_, offset, data):
-                self.tail.told = max(self.tail.told, offset)
+                self.tail.reported = max(self.tail.reported, offset)
                 self._reply(data)
             case FactsChanged(_, facts):
-                self.tail.told = max(self.tail.told, facts.offset)
+                self.tail.reported = max(self.tail.reported, facts.offset)
                 self._show_facts(facts)
             case RowsChanged(_, update):
                 self.tail.passed(DRAW)
@@ -181,7 +181,7 @@ class Screen:
     def _show_facts(self, facts: ScreenFacts) -> None:
         self.tail.modes = facts.modes or self.tail.modes
         self.followers.add_facts(facts)
-        self._told(facts)
+        self._on_facts(facts)
 
     def _watch(self) -> None:
         if not self.tail.closing:

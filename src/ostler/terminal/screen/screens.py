@@ -60,20 +60,20 @@ class Screens:
         *,
         read_log: ReadLog,
         reply: Callable[[bytes], None] = nothing,
-        told: Callable[[ScreenFacts], None] = nothing,
+        on_facts: Callable[[ScreenFacts], None] = nothing,
         notice: Callable[[str], None] = nothing,
         offset: int = 0,
         limits: ScreenLimits | None = None,
     ) -> Screen:
         """An empty screen at `offset` of a log. `reply` gets what the program is answered, in stream order,
-        `told` bells, titles and the like, `notice` what went wrong with the emulation. Raises `too_many`.
+        `on_facts` bells, titles and the like, `notice` what went wrong with the emulation. Raises `too_many`.
         """
         if self._closed:
             raise OstlerError("bad_request", "screens are closed, no more can be opened")
         id = next(self._ids)
         link = self._place()
         tail = Tail(OpenScreen(id, cols, rows, offset, limits or ScreenLimits()), read_log, notice)
-        screen = self._screens[id] = Screen(id, tail, told, reply, self._look_limit)
+        screen = self._screens[id] = Screen(id, tail, on_facts, reply, self._look_limit)
         screen.closed.add_done_callback(lambda _: self._screens.pop(id, None))
         screen.attach(link)
         return screen

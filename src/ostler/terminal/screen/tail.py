@@ -22,7 +22,7 @@ class Tail:
     def __init__(
         self, opening: OpenScreen, read_log: Callable[[int, int], tuple[int, bytes]], notice: Callable[[str], None]
     ) -> None:
-        self.end = self.sent = self.done = self.told = opening.offset
+        self.end = self.sent = self.done = self.reported = opening.offset
         self.modes = Modes()
         self.closing = False
         self._opening = opening
@@ -69,7 +69,7 @@ class Tail:
 
     def came_to(self, offset: int) -> None:
         self.done = max(self.done, offset)
-        self.told = max(self.told, offset)
+        self.reported = max(self.reported, offset)
         if self._suspect:
             self.passed(OPEN)
 
@@ -127,8 +127,8 @@ class Tail:
         """How many bytes at once: few where a crash is feared, and none beyond what was told or is to be skipped."""
         suspect = self._suspect
         step = CAREFUL_CHUNK if suspect and suspect.what == FEED and self.sent < suspect.number else CHUNK
-        if self.sent < self.told:  # told before the crash: quiet up to there, aloud from there on
-            step = min(step, self.told - self.sent)
+        if self.sent < self.reported:  # told before the crash: quiet up to there, aloud from there on
+            step = min(step, self.reported - self.sent)
         for start, _ in self._skips:
             if start > self.sent:
                 step = min(step, start - self.sent)
@@ -138,7 +138,7 @@ class Tail:
         offset, data = self._read_log(self.sent, limit)
         if not data:
             return None
-        lost, quiet = offset - self.sent, self.sent < self.told
+        lost, quiet = offset - self.sent, self.sent < self.reported
         self.sent = offset + len(data)
         if lost:
             self._notice(f"{lost} bytes at {offset - lost} left the log before they were emulated")

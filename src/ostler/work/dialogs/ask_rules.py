@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Literal
 
 from ostler.agents import Agent
 from ostler.agents.guarded import is_guarded
@@ -12,9 +11,8 @@ from ostler.agents.tool_input import command_of, paths_of
 from ostler.agents.tools import unknown_tool, with_category
 from ostler.errors import OstlerError, quoted
 from ostler.model import Asked, Turn
-from ostler.settings import AskRule
+from ostler.settings import AskRule, Ruling
 
-Ruling = Literal["allow", "deny", "ask"]
 _STRICTNESS: tuple[Ruling, ...] = ("deny", "ask", "allow")
 
 # What makes of one command two, or of a word another: no pattern can vouch for what follows.

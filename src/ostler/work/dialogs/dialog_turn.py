@@ -62,7 +62,7 @@ class DialogTurn:
             return None
         if not process.untaken and not (face and face.acknowledges):
             return None
-        message = f"{self.attempt.agent.name} did not take the prompt up within {self.receipt_limit:g} s"
+        message = f"{self.attempt.agent.name} did not pick up the prompt within {self.receipt_limit:g} s"
         return Problem(kind="undelivered", message=message, hint="Its process was ended: try again")
 
 

@@ -26,7 +26,7 @@ from ostler.work.transports.spares import remove_spare_folder
 from ostler.work.transports.spawn import spawn_attempt
 from ostler.work.transports.stop import Stop, end_process
 from ostler.work.transports.tasks import cancel_all
-from ostler.work.transports.transport import Attempt, Carried, TurnContext, stopped_verdict
+from ostler.work.transports.transport import TAIL, Attempt, Carried, TurnContext, stopped_verdict
 from ostler.work.turns.adapter_errors import AdapterErrors
 from ostler.work.turns.artifacts import keep_logins, remove_files
 
@@ -36,7 +36,6 @@ GIVE_UP = 1.0  # and its process ended
 CLOSE = 2.0
 FRAME_CAP = 64 * 1024 * 1024
 UNREAD_CAP = 64 * 1024 * 1024  # of what we wrote and the process did not read
-_TAIL = 16 * 1024
 _encode = msgspec.json.Encoder().encode
 
 _log = logging.getLogger(__name__)
@@ -136,8 +135,8 @@ class LiveDialog:
 
     async def steer(self, text: str, by: str) -> None:
         """Tells the running turn more; the journal has it. Raises unsupported, not_found."""
-        told = Notice(code="steered", text=f"steered by {by}: {text}")
-        await self._do(lambda: [*self.dialog.steer(text), Emit([told])])
+        notice = Notice(code="steered", text=f"steered by {by}: {text}")
+        await self._do(lambda: [*self.dialog.steer(text), Emit([notice])])
 
     async def adapt(self, attempt: Attempt) -> bool:
         """Makes the dialog fit the turn's model and mode. False: it takes a new process.
@@ -413,16 +412,16 @@ class LiveDialog:
     async def _take_lines(self, lines: list[OutputLine]) -> None:
         """Carries out what the lines say, in order; events of neighbours are written together."""
         async with self._in_order:
-            told: list[AnyEvent] = []
+            events: list[AnyEvent] = []
             for line in lines:
                 for step in steps_of(self.dialog, line, self._errors):
                     if isinstance(step, Emit):
-                        told += step.events
+                        events += step.events
                         continue
-                    await self._add(told)
-                    told = []
+                    await self._add(events)
+                    events = []
                     await self._step(step)
-            await self._add(told)
+            await self._add(events)
 
     def _errors(self) -> AdapterErrors:
         """Of the turn that runs: each is told once. Between turns they are only logged."""
@@ -433,4 +432,4 @@ class LiveDialog:
         async for chunk in chunks(self.process.stderr_fd):
             if self._turn is not None:
                 self._turn.artifacts.raw("stderr", chunk)
-            self._stderr_tail = (self._stderr_tail + chunk.decode("utf-8", "replace"))[-_TAIL:]
+            self._stderr_tail = (self._stderr_tail + chunk.decode("utf-8", "replace"))[-TAIL:]

@@ -141,7 +141,7 @@ class Dialogs:
             if held.dialog.turn_id == turn:
                 return held.dialog
         hint = "Steering and answers need one: ostler chat, or ostler run --dialog"
-        raise OstlerError("not_found", f"turn {turn} does not run in a dialog", hint)
+        raise OstlerError("not_found", f"turn {turn} is not running in a dialog", hint)
 
     async def answer(self, turn: str, answer: AskAnswer) -> None:
         await self.running(turn).answer(answer)

@@ -142,7 +142,7 @@ class Git(Struct, frozen=True, kw_only=True):
     def _environment(self) -> dict[str, str]:
         env = {**self.env, **SAFE, "GIT_DIR": self.folder, "GIT_WORK_TREE": self.top, "GIT_INDEX_FILE": self.index}
         if self.objects and (self.visible or self.sparse):
-            env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = quoted(self.objects)
+            env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = path_entry(self.objects)
         return env
 
 
@@ -186,7 +186,7 @@ def read_until(stream: IO[bytes] | None, deadline: Deadline, limit: int) -> tupl
     return b"".join(chunks)[:limit], True
 
 
-def quoted(path: str) -> str:
+def path_entry(path: str) -> str:
     """A path as one entry of a colon-separated list."""
     return '"' + path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 

@@ -68,7 +68,7 @@ async def _resolved(host: str, port: int, allow_private: bool) -> tuple[str, int
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = [str(entry[4][0]) for entry in found]
     if why := refusal(addresses, allow_private):
-        hint = "If it is meant, set allow_private = true beside its url"
+        hint = "If that is intended, set allow_private = true beside its url"
         raise OstlerError("denied", f"{host} cannot be posted to: {why}", hint)
     return addresses[0], port
 

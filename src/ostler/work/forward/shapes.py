@@ -44,8 +44,8 @@ def rows_of_events(settings: Settings, session: Session, events: Sequence[AnyEve
         if _is_forwarded(settings.forward, event):
             rows.append(_row(FORWARD, session, event.turn, "event", EVENT_ENCODER.encode(event), event.at))
         if isinstance(event, Asked):
-            told = notice(session, "asked", event.turn, event.title or event.tool)
-            rows += _notices(settings, session, "asked", told, event.turn, event.at)
+            note = notice(session, "asked", event.turn, event.title or event.tool)
+            rows += _notices(settings, session, "asked", note, event.turn, event.at)
     return rows
 
 
@@ -56,8 +56,8 @@ def rows_of_end(settings: Settings, session: Session, envelope: Envelope, at: fl
         body = msgspec.json.encode({"kind": RESULT, "turn": envelope.turn, "at": at, "envelope": envelope})
         rows.append(_row(FORWARD, session, envelope.turn, RESULT, body, at))
     on = "ended" if envelope.ok else "failed"
-    told = {**notice(session, on, envelope.turn, envelope.summary), "outcome": envelope.outcome}
-    return [*rows, *_notices(settings, session, on, told, envelope.turn, at)]
+    note = {**notice(session, on, envelope.turn, envelope.summary), "outcome": envelope.outcome}
+    return [*rows, *_notices(settings, session, on, note, envelope.turn, at)]
 
 
 def notice(session: Session, on: str, turn: str, text: str) -> dict[str, Any]:
@@ -83,15 +83,15 @@ def batch(forward: Forward, session: Session, rows: Sequence[OutboxRow]) -> Outg
 
 def webhook(entry: Notify, row: OutboxRow) -> OutgoingPost:
     """A POST in the shape that the entry names."""
-    told = msgspec.json.decode(row.body)
-    title, text = str(told["title"]), str(told["text"])
+    note = msgspec.json.decode(row.body)
+    title, text = str(note["title"]), str(note["text"])
     if entry.shape == "slack":
         body = msgspec.json.encode({"text": f"*{_escaped(title)}*\n{_escaped(text)}"})
         return OutgoingPost(url=entry.url, headers={"Content-Type": "application/json"}, body=body)
     if entry.shape == "ntfy":
         tags = {"asked": "question", "ended": "white_check_mark", "failed": "warning"}
         ascii_title = title.encode("ascii", "replace").decode()
-        headers = {"Content-Type": "text/plain; charset=utf-8", "Title": ascii_title, "Tags": tags[told["on"]]}
+        headers = {"Content-Type": "text/plain; charset=utf-8", "Title": ascii_title, "Tags": tags[note["on"]]}
         return OutgoingPost(url=entry.url, headers=headers, body=(text or title).encode())
     return OutgoingPost(url=entry.url, headers={"Content-Type": "application/json"}, body=row.body)
 
@@ -109,9 +109,9 @@ def _is_forwarded(forward: Forward, event: AnyEvent) -> bool:
 
 
 def _notices(
-    settings: Settings, session: Session, on: str, told: dict[str, Any], turn: str, at: float
+    settings: Settings, session: Session, on: str, note: dict[str, Any], turn: str, at: float
 ) -> list[OutboxRow]:
-    body = msgspec.json.encode(told)
+    body = msgspec.json.encode(note)
     wanted = [part for entry in settings.notify if on in entry.on for part in parts_of(entry)]
     return [_row(target_of(part), session, turn, on, body, at) for part in wanted]
 

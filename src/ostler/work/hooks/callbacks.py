@@ -81,13 +81,13 @@ class Callbacks:
             yield None
             return
         self._forget()
-        heard = self._turns[attempt.callback.token] = HookTurn(
+        hooked = self._turns[attempt.callback.token] = HookTurn(
             attempt.turn, attempt.agent, attempt.redactor, journaling, before=attempt.adopts or ()
         )
         try:
-            yield heard
+            yield hooked
         finally:
-            heard.close()
+            hooked.close()
 
     def route(self, token: str, to: str, session: str) -> None:
         """A process that serves many turns calls with the token that it was started with: its hooks are now those of
@@ -105,16 +105,16 @@ class Callbacks:
 
     async def take(self, token: str, event: str, body: bytes) -> HookReply:
         """What a hook is told. The token decides alone whose it is; never raises for what somebody sent."""
-        heard = self._find(token)
-        if heard is None:
+        hooked = self._find(token)
+        if hooked is None:
             _log.info("a hook came with a wrong or an expired token")
             return _UNKNOWN
         if len(body) > BODY_LIMIT:
             return HookReply(status=413)
         try:
-            return await heard.take(event, body) if heard.closed_at is None else await self._late(heard, event, body)
+            return await hooked.take(event, body) if hooked.closed_at is None else await self._late(hooked, event, body)
         except OstlerError as error:  # a full disk: the agent goes on, but for a call that is to be decided
-            _log.warning("turn %s: a hook could not be kept: %s", heard.turn.id, error)
+            _log.warning("turn %s: a hook could not be kept: %s", hooked.turn.id, error)
             return HookReply(status=503)
 
     def holds(self, turn: str, ask: str) -> bool:
@@ -123,9 +123,9 @@ class Callbacks:
 
     async def answer(self, turn: str, answer: AskAnswer) -> None:
         """Raises not_found, bad_request."""
-        for heard in self._open():
-            if heard.turn.id == turn:
-                await heard.answer(answer)
+        for hooked in self._open():
+            if hooked.turn.id == turn:
+                await hooked.answer(answer)
                 return
         raise OstlerError("not_found", f"the ask {quoted(answer.ask)} is not open: no turn is running")
 
@@ -165,29 +165,29 @@ class Callbacks:
         return found
 
     def _open(self) -> list[HookTurn]:
-        return [heard for heard in self._turns.values() if heard.closed_at is None]
+        return [hooked for hooked in self._turns.values() if hooked.closed_at is None]
 
     def _forget(self) -> None:
         now = clock.monotonic()
-        ended = [(token, heard.closed_at) for token, heard in self._turns.items() if heard.closed_at is not None]
+        ended = [(token, hooked.closed_at) for token, hooked in self._turns.items() if hooked.closed_at is not None]
         for n, (token, at) in enumerate(reversed(ended)):
             if n >= LATEST or now - at > LATE:
                 del self._turns[token]
 
-    async def _late(self, heard: HookTurn, event: str, body: bytes) -> HookReply:
+    async def _late(self, hooked: HookTurn, event: str, body: bytes) -> HookReply:
         """Kept where nobody writes the journal; else by the turn of the same session that runs here by now."""
-        taken = heard.intake.take(event, body, clock.monotonic())
+        taken = hooked.intake.take(event, body, clock.monotonic())
         if isinstance(taken, Refused):
             return HookReply(status=taken.status)
         if isinstance(taken, Repeated):
             return HookReply()
-        hook = Hook(name=taken.name, payload=shortened(taken.payload), late=True, quiet=True, turn=heard.turn.id)
-        hook = heard.redactor.clean(structs.replace(hook, at=clock.now()))
-        if not await self._store.append_late(heard.turn.session, hook):
-            running = next((each for each in self._open() if each.turn.session == heard.turn.session), None)
+        hook = Hook(name=taken.name, payload=shortened(taken.payload), late=True, quiet=True, turn=hooked.turn.id)
+        hook = hooked.redactor.clean(structs.replace(hook, at=clock.now()))
+        if not await self._store.append_late(hooked.turn.session, hook):
+            running = next((each for each in self._open() if each.turn.session == hooked.turn.session), None)
             if running is None:
-                _log.info("turn %s: a late hook (%s) is left out, since another turn runs", heard.turn.id, taken.name)
+                _log.info("turn %s: a late hook (%s) is left out, since another turn runs", hooked.turn.id, taken.name)
                 return HookReply()
             with suppress(OstlerError):  # that turn has ended meanwhile
-                await running.add_late(structs.replace(hook, of=heard.turn.id))
+                await running.add_late(structs.replace(hook, of=hooked.turn.id))
         return HookReply()

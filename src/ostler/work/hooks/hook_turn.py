@@ -204,10 +204,10 @@ class HookTurn:
         waiting = self._answers.get(ask)
         if waiting is None or waiting.done():
             raise OstlerError("not_found", f"the ask {quoted(ask)} is not open: its turn has ended")
-        told = message if kind.startswith("reject") else ""
-        await self._to.add([Answered(id=ask, option=kind, by=by, message=told)])
+        reason = message if kind.startswith("reject") else ""
+        await self._to.add([Answered(id=ask, option=kind, by=by, message=reason)])
         if not waiting.done():
-            waiting.set_result((kind, told))
+            waiting.set_result((kind, reason))
 
     def _hook_answer(self, kind: AnswerKind, reason: str) -> Any:
         """A yes never widens the access: under `read`, what the agent was launched with decides."""

@@ -50,8 +50,8 @@ class Intake:
         payload = decode(body)
         if not isinstance(payload, dict):
             return Refused(status=400, why="the body is not a JSON object")
-        told = payload.get("hook_event_name")
-        name = (told if isinstance(told, str) and told else event)[:_NAME]
+        named = payload.get("hook_event_name")
+        name = (named if isinstance(named, str) and named else event)[:_NAME]
         if not name.isprintable() or not name:
             return Refused(status=400, why="the hook has no name")
         digest = hashlib.sha256(name.encode() + b"\0" + body).digest()

@@ -51,7 +51,7 @@ def attach_command(notes: PaneNotes, session: str | None, within: bool) -> tuple
     found.sort(key=lambda note: (bool(note.place.config), note.used_at), reverse=True)
     if not found:
         where = f"session {session} has no pane" if session is not None else "no tmux pane is open"
-        raise OstlerError("not_found", where, 'Make one: ostler run claude "…" --transport tmux')
+        raise OstlerError("not_found", where, 'Start one: ostler run claude "…" --transport tmux')
     place, pane = found[0].place, found[0].pane if session is not None else ""
     return _attach(place, pane, within), place.folder
 
@@ -71,7 +71,7 @@ async def tile_panes(notes: PaneNotes, off: bool = False) -> int:
     """Puts all panes of ostler's own server into one window, or each into its own; how many there are."""
     there = [note for note in notes.all() if note.place.config and (note.lives or note.shows == "output")]
     if not there:
-        raise OstlerError("not_found", "no tmux pane is open", 'Make one: ostler run claude "…" --transport tmux')
+        raise OstlerError("not_found", "no tmux pane is open", 'Start one: ostler run claude "…" --transport tmux')
     place = there[0].place
     target = there[0].pane
     for note in there[1:]:

@@ -78,12 +78,12 @@ class PaneStart(Struct, frozen=True, kw_only=True):
         command = await asyncio.to_thread(request.command)
         if again:
             await client.opening("respawn-pane", "-k", "-t", again, "-c", new.row.folder, "--", *command)
-            [told] = await client.command("display-message", "-p", "-t", again, _OPENED)
+            [printed] = await client.command("display-message", "-p", "-t", again, _OPENED)
         else:
             words = ("new-window", "-d", "-P", "-F", _OPENED, "-t", f"{self.place.session}:")
             name = window_name(self.session)
-            [told] = await client.opening(*words, "-n", name, "-c", new.row.folder, "--", *command)
-        pane, *numbers = told.split()
+            [printed] = await client.opening(*words, "-n", name, "-c", new.row.folder, "--", *command)
+        pane, *numbers = printed.split()
         pid, cols, rows = map(int, numbers)
         return pane, pid, Size(cols, rows)
 

@@ -85,7 +85,7 @@ class PaneTurn(TuiTurn):
         return any(text.startswith("acknowledged") for text in self._receipt)
 
     def _not_taken_up(self) -> OstlerError:
-        message = f"{self.attempt.agent.name} did not take the prompt up before ostler was restarted"
+        message = f"{self.attempt.agent.name} did not pick up the prompt before ostler was restarted"
         return OstlerError("undelivered", message, "Look at its pane: ostler tmux attach")
 
     async def _interrupt(self, problem: Problem, stop: Stop) -> None:

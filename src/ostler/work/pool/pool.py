@@ -119,9 +119,9 @@ class Pool:
     def waiting(self) -> dict[str, Waiting]:
         """Why each turn that waits does so, by its id. One that may start, and has not yet, is next."""
         decision = self.look()
-        told = {wait.turn: wait for wait in decision.waiting}
+        waiting = {wait.turn: wait for wait in decision.waiting}
         starting = (Waiting(turn=id, position=0, kind="limit", reason="starting") for id in decision.start)
-        return {**told, **{wait.turn: wait for wait in starting}}
+        return {**waiting, **{wait.turn: wait for wait in starting}}
 
 
 class SharedDemand(Struct, frozen=True):

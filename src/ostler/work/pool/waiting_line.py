@@ -30,7 +30,7 @@ class WaitingLine:
     def __init__(self, pool: Pool, store: Store) -> None:
         self._pool, self._store = pool, store
         self.end_orphaned: Callable[[], Awaitable[bool]] | None = None
-        self.told: Callable[[Waiting], None] | None = None  # why a turn of this process waits, when that changes
+        self.on_wait: Callable[[Waiting], None] | None = None  # why a turn of this process waits, when that changes
         self.end_idle: Callable[[str], Awaitable[None]] | None = None
         self._events: dict[str, asyncio.Event] = {}
         self._known: dict[str, tuple[int, str]] = {}  # what was told of each
@@ -84,12 +84,12 @@ class WaitingLine:
         return not wanted <= known or not all(map(alive, owners))
 
     def _report_places(self, decision: PoolDecision) -> None:
-        if self.told is None:
+        if self.on_wait is None:
             return
         for wait in decision.waiting:
             if wait.turn in self._events and self._known.get(wait.turn) != (wait.position, wait.reason):
                 self._known[wait.turn] = (wait.position, wait.reason)
-                self.told(wait)
+                self.on_wait(wait)
 
     async def _make_room(self, decision: PoolDecision) -> None:
         if self.end_idle is None:

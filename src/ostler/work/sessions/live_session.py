@@ -15,6 +15,7 @@ from ostler.model import (
     Envelope,
     Notice,
     Session,
+    SignalName,
     TransportName,
     Turn,
     TurnDefaults,
@@ -116,13 +117,14 @@ class LiveSession:
                 async for event in events:
                     yield event
 
-    async def cancel(self) -> None:
+    async def cancel(self, signal: SignalName | None = None) -> None:
         """Cancels the turn that runs here, if one does; its events and envelope follow as usual.
 
-        One that is still being prepared, or waits, has none: its `run` raises `cancelled`.
+        With `signal` its processes get that. One that is still being prepared, or waits, has neither: its `run`
+        raises `cancelled`.
         """
         if self._stops:
-            self._stops[0].cancel()
+            self._stops[0].cancel(signal=signal)
 
     @contextmanager
     def _cancellable(self, stop: Stop) -> Iterator[None]:

@@ -37,7 +37,7 @@ async def move_session(
     with context.turns.cancellable(stop):
         if _running(context, row.id) is None:
             await _until_nobody_types(context, row, mid_turn, stop)
-        move = Move(to=transport, at=clock.now(), later=mid_turn is not None, told=before != transport)
+        move = Move(to=transport, at=clock.now(), later=mid_turn is not None, announced=before != transport)
         moved = await _asked_for(context, row, move)
         if moved.moving_to is not None and mid_turn == "interrupt" and (turn := _running(context, row.id)):
             await context.control.cancel_turn(turn.id)

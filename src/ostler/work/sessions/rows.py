@@ -9,10 +9,10 @@ from ostler.errors import OstlerError, quoted
 from ostler.model import Session, TurnRow
 from ostler.settings import Settings
 from ostler.store import Store
+from ostler.store.sqlite import MACHINE_NOTE
 from ostler.work.terminals.new_terminal import checked_name, random_letters
 from ostler.work.turns.checked_types import check_types
 
-JOINED = "machine:id"  # a note that the store of a machine among others has
 SHORT_ID, LONG_ID = 4, 10  # letters; a long one is nobody else's on any machine
 
 
@@ -21,7 +21,7 @@ def new_session_row(store: Store, settings: Settings, **fields: Any) -> Session:
     if isinstance(fields.get("name"), str):
         checked_name(fields["name"], "session")
     now = clock.now()
-    least = LONG_ID if store.note(JOINED) else SHORT_ID
+    least = LONG_ID if store.note(MACHINE_NOTE) else SHORT_ID
     id = new_session_id(lambda id: store.session(id) is not None, least)
     row = Session(id=id, created_at=now, used_at=now, expires_at=now + settings.ttl_days * 86400, **fields)
     check_types(row)

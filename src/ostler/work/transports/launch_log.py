@@ -34,12 +34,12 @@ def shown_command(attempt: Attempt) -> str:
 def shown_argv(argv: Sequence[str], turns: Sequence[Turn], redactor: Redactor) -> str:
     import shlex  # few launches are logged
 
-    told = {text for turn in turns for text in (turn.prompt, turn.system) if text}
-    return shlex.join(_shown(word, told, redactor) for word in argv)
+    texts = {text for turn in turns for text in (turn.prompt, turn.system) if text}
+    return shlex.join(_shown(word, texts, redactor) for word in argv)
 
 
-def _shown(word: str, told: set[str], redactor: Redactor) -> str:
-    holds_text = word in told or any(len(text) >= _WORD and text in word for text in told)
+def _shown(word: str, texts: set[str], redactor: Redactor) -> str:
+    holds_text = word in texts or any(len(text) >= _WORD and text in word for text in texts)
     if holds_text or len(word) > LONGEST or "\n" in word:
         return f"[{len(word)} characters]"
     return redactor.text(word)

@@ -17,7 +17,7 @@ from ostler.work.transports.limits import LimitClock, is_progress
 from ostler.work.transports.spawn import spawn_attempt
 from ostler.work.transports.stop import end_process
 from ostler.work.transports.tasks import cancel_all, until_first
-from ostler.work.transports.transport import Attempt, Carried, TurnContext, stopped_verdict
+from ostler.work.transports.transport import TAIL, Attempt, Carried, TurnContext, stopped_verdict
 from ostler.work.turns.adapter_errors import AdapterErrors
 from ostler.work.turns.artifacts import remove_files
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ostler.work.panes.tailed import TailedProcess
 
 _DRAIN = 1.0  # seconds of silence after which nobody will say anything more
-_TAIL = 16 * 1024
 
 _log = logging.getLogger(__name__)
 
@@ -166,7 +165,7 @@ class PipeRun:
             with self._in_hand():
                 self.artifacts.raw("stderr", chunk)
                 self.shown("stderr", chunk)
-                self.stderr_tail = (self.stderr_tail + chunk.decode("utf-8", "replace"))[-_TAIL:]
+                self.stderr_tail = (self.stderr_tail + chunk.decode("utf-8", "replace"))[-TAIL:]
                 for line in framer.feed(chunk):
                     text = line.data.decode("utf-8", "replace")
                     kept = Raw(line=text, stream="stderr")

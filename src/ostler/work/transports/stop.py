@@ -37,6 +37,9 @@ class Stop:
         self._requested = asyncio.Event()
         self._calls: list[Callable[[], object]] = []
 
+    def __repr__(self) -> str:
+        return f"<Stop of {self.turn or '(no turn yet)'}: {self.problem.message if self.problem else 'not requested'}>"
+
     def request(self, problem: Problem) -> None:
         if self.problem is None:
             self.problem = problem

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Add = Callable[[list[AnyEvent]], Awaitable[None]]
 OutputSink = Callable[[str, bytes], None]  # a stream, and bytes of it
-TAIL = 16 * 1024  # characters of each stream of a command that the envelope has
+TAIL = 16 * 1024  # characters of a stream that are kept: of stderr, and of a command for its envelope
 
 
 def nobody(stream: str, data: bytes) -> None:

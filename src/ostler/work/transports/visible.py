@@ -86,8 +86,8 @@ class VisibleTransport:
         folder, launch, nonce = context.artifacts.folder, attempt.launch, secrets.token_hex(16)
         prompt, job = str(folder / PROMPT), str(folder / JOB)
         env = _of_the_turn(attempt)
-        told = {"name": attempt.turn.id, "argv": launch.argv, "stdin": prompt, "env": env, "nonce": nonce}
-        files = {**launch.files, prompt: launch.stdin, job: msgspec.json.encode(told)}
+        order = {"name": attempt.turn.id, "argv": launch.argv, "stdin": prompt, "env": env, "nonce": nonce}
+        files = {**launch.files, prompt: launch.stdin, job: msgspec.json.encode(order)}
         attempt = structs.replace(attempt, launch=structs.replace(launch, files=files))
         placed = place_files(structs.replace(attempt, enclosure=None))
         try:
@@ -99,23 +99,23 @@ class VisibleTransport:
 
     async def _run(self, attempt: Attempt, context: TurnContext, job: str, nonce: str) -> Carried:
         program, since = await self._begun(attempt, context, job)
-        heard = _HookResult(context.hooks)
+        result = _HookResult(context.hooks)
         try:
             context.artifacts.paths["recording"] = program.row.recording
             await context.add([TerminalOpened(terminal=program.row.id, title=program.row.name)])
             end, problem = await _until_over(program, job, nonce, since, attempt, context)
             if problem is None:
-                await heard.the_last_one(GRACE)
+                await result.the_last_one(GRACE)
         except BaseException:
             await self._end(attempt, program)
             raise
         finally:
-            await heard.close()
+            await result.close()
         if end is None:
             await self._end(attempt, program, context)
         shown = await self._terminals().text(program.row.id, _TEXT_LIMIT, since)
         exit = end.exit if end is not None else program.exit
-        await context.add([*heard.conclude(attempt), *_closed(program)])
+        await context.add([*result.conclude(attempt), *_closed(program)])
         verdict: Verdict = attempt.reader.end(exit, shown)
         verdict = structs.replace(verdict, stdout=shown[-TAIL:], stderr=None)
         if problem is not None:
@@ -296,6 +296,6 @@ class _HookResult:
         if self._over is None or (face and self._over_by not in face.proves):
             return []
         answer = self._over.get(ANSWER)
-        told: list[AnyEvent] = [reader.whole(answer)] if isinstance(answer, str) and answer else []
+        events: list[AnyEvent] = [reader.whole(answer)] if isinstance(answer, str) and answer else []
         reader.succeed(f"hook {self._over_by}")
-        return told
+        return events

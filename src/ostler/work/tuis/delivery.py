@@ -139,8 +139,8 @@ class Delivery(Struct, kw_only=True):
         """A program that has taken a prompt before takes another one as soon as its box is empty."""
         if self.used:
             return STEADY
-        told = self.watch.signals.state in ("idle", "done") or not self.face.states
-        return STEADY if told and not self.face.starts_deaf else QUIET
+        ready = self.watch.signals.state in ("idle", "done") or not self.face.states
+        return STEADY if ready and not self.face.starts_deaf else QUIET
 
     def _has_started(self) -> bool:
         """Whether it draws no more of what it begins with: a paste that comes before that can get lost."""
@@ -196,7 +196,7 @@ class Delivery(Struct, kw_only=True):
             if now > deadline:
                 if self.evidence.looks_taken and not held:
                     break
-                raise self._undelivered(f"it did not take the prompt up within {self.receipt_limit:g} s")
+                raise self._undelivered(f"it did not pick up the prompt within {self.receipt_limit:g} s")
             await self.watch.change(TICK)
         await self._reach("acknowledged", str(by or "screen: busy"))
 

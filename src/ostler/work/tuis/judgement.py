@@ -48,6 +48,6 @@ def judge(reader: TranscriptReader, ending: Ending | None, known: KnownOfTurn) -
 
 def _take_text(reader: TranscriptReader, known: KnownOfTurn) -> None:
     """The answer, where no file of the conversation has it."""
-    told = known.hooks.answer if known.hooks is not None else ""
-    reader.text = told or reader.text or known.shown()
-    reader.evidence.append("text: from a hook" if told else "text: from the screen")
+    answer = known.hooks.answer if known.hooks is not None else ""
+    reader.text = answer or reader.text or known.shown()
+    reader.evidence.append("text: from a hook" if answer else "text: from the screen")

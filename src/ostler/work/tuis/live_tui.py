@@ -130,7 +130,7 @@ class LiveTui:
 
     async def answer(self, answer: AskAnswer) -> None:
         if self._turn is None:
-            raise OstlerError("not_found", f"the ask {quoted(answer.ask)} is not open: no turn runs")
+            raise OstlerError("not_found", f"the ask {quoted(answer.ask)} is not open: no turn is running")
         await self._turn.answer(answer)
 
     def rest(self, seconds: float, then: Callable[[], None]) -> None:

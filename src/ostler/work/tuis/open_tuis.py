@@ -200,7 +200,7 @@ class Tuis:
     async def answer(self, turn: str, answer: AskAnswer) -> None:
         tui = self.running(turn)
         if tui is None:
-            raise OstlerError("not_found", f"the turn {turn} does not run here")
+            raise OstlerError("not_found", f"turn {turn} is not running here")
         await tui.answer(answer)
 
     async def close(self, session: str | None = None) -> None:

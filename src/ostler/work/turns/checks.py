@@ -6,12 +6,10 @@ from msgspec import structs
 
 from ostler.agents import AGENTS, Agent
 from ostler.errors import OstlerError, quoted
-from ostler.model import Turn
+from ostler.model import MAX_PROMPT, Turn
 from ostler.work.transports.facts import TRANSPORT_FACTS
 from ostler.work.turns import attachments, schema
 from ostler.work.turns.setup import Setup
-
-_MAX_PROMPT = 64 * 1024 * 1024
 
 
 def check_prompt(prompt: str) -> None:
@@ -70,7 +68,7 @@ def turn_for(turn: Turn, agent: Agent) -> Turn:
 
 def _check_size(prompt: str, attached: int, agent: Agent) -> None:
     """`attached`: bytes of text that go to the agent with the prompt."""
-    size, limit = len(prompt.encode()) + attached, agent.prompt_limit or _MAX_PROMPT
+    size, limit = len(prompt.encode()) + attached, agent.prompt_limit or MAX_PROMPT
     if size > limit:
         raise OstlerError(
             "bad_request",

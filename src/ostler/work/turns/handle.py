@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any
 
 from ostler.errors import OstlerError
-from ostler.model import AnyEvent, Envelope
+from ostler.model import AnyEvent, Envelope, SignalName
 from ostler.work.transports.stop import Stop
 
 
@@ -40,12 +40,12 @@ class TurnHandle:
         finally:
             await self.aclose()
 
-    def cancel(self) -> None:
-        """Cancels the turn; its last events and its envelope follow as usual.
+    def cancel(self, signal: SignalName | None = None) -> None:
+        """Cancels the turn; its last events and its envelope follow as usual. With `signal` its processes get that.
 
         One that is still being prepared, or waits, has none: it raises `cancelled`.
         """
-        self.stop.cancel()
+        self.stop.cancel(signal=signal)
 
     async def aclose(self) -> None:
         """Ends the turn if it runs, and waits for its end."""

@@ -70,8 +70,10 @@ class SingleRunKeywords(RunKeywords, total=False):
 
 
 def options_from(keywords: Mapping[str, Any], base: TurnOptions | None = None) -> TurnOptions:
-    """The options that keywords say, over `base`. Raises bad_request for what cannot be one."""
+    """The options that keywords say, over `base`. Raises bad_request for what cannot be one, TypeError for others."""
     given = dict(keywords)
+    if unknown := given.keys() - {*TurnOptions.__struct_fields__}:
+        raise TypeError(f"unexpected keyword argument {quoted(min(unknown))}: a turn has no such option")
     for name in _LISTS:
         if given.get(name) is not None:
             given[name] = _listed(given[name])

@@ -92,8 +92,12 @@ class Turns:
 
     def _disown(self, task: "asyncio.Task[None]") -> None:
         self._begun.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        if isinstance(error, OstlerError):
             _log.debug("work in the background ended: %s", error)  # an end that is not written is in `_unwritten`
+        else:
+            _log.error("work in the background failed", exc_info=error)
 
     def _untrack(self, run: TurnRun, task: "asyncio.Task[Envelope]") -> None:
         self._running.discard(task)

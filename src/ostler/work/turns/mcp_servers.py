@@ -43,9 +43,9 @@ def from_fields(wanted: WantedServer) -> McpServer | str:
 
 def _named(wanted: str, settings: Settings) -> McpServer:
     if wanted not in settings.mcp:
-        known = ", ".join(settings.mcp) or "none"
+        known = f"Known servers: {', '.join(settings.mcp)}. " if settings.mcp else ""
         guess = nearest(wanted, settings.mcp)
-        hint = f"Did you mean {guess}?" if guess else f"Known servers: {known}. Define it: [mcp.NAME] in your settings"
+        hint = f"Did you mean {guess}?" if guess else f"{known}Define it: [mcp.NAME] in your settings"
         raise OstlerError("not_found", f"the settings have no MCP server {quoted(wanted[:100])}", hint)
     entry = settings.mcp[wanted]
     fields = {name: value for name, value in structs.asdict(entry).items() if value is not None}

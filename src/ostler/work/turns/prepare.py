@@ -181,11 +181,11 @@ async def _with_instructions(turn: Turn, agent: Agent, host: Host) -> tuple[Turn
     """
     if not (has_instructions(host.levels, agent.instructions) and agent.passes_over(turn, host)):
         return turn, ()
-    told = await asyncio.to_thread(instructions, host.levels, agent.instructions)
-    cut = (f"instructions beyond {MAX_TEXT // 1024} KiB were left out: {', '.join(told.cut)}",) if told.cut else ()
-    if not told.text:
+    found = await asyncio.to_thread(instructions, host.levels, agent.instructions)
+    cut = (f"instructions beyond {MAX_TEXT // 1024} KiB were left out: {', '.join(found.cut)}",) if found.cut else ()
+    if not found.text:
         return turn, cut
-    return structs.replace(turn, system="\n\n".join(filter(None, (turn.system, told.text)))), cut
+    return structs.replace(turn, system="\n\n".join(filter(None, (turn.system, found.text)))), cut
 
 
 def _plan_before(setup: Setup, turn: Turn, agent: Agent) -> tuple[PlanStep, ...]:

@@ -422,7 +422,7 @@ class TurnRun:
         error = carried.verdict.error
         if self.hand_on is None or not carried.worked or error is None or error.kind != "limited" or self.stop.problem:
             return end
-        told: list[AnyEvent] = []
+        notices: list[AnyEvent] = []
         envelope = end.envelope
         while self.fallback and self.successor is None:
             name, *left = self.fallback
@@ -430,12 +430,12 @@ class TurnRun:
             try:
                 self.successor = await self.hand_on(self.turn, envelope, name, self.fallback)
             except OstlerError as problem:
-                told.append(Notice(code="handed", text=f"{name}: {problem}"))
+                notices.append(Notice(code="handed", text=f"{name}: {problem}"))
                 continue
             envelope = structs.replace(envelope, handed_to=self.successor.session)
             text = f"{self.turn.agent}: {error.message}; {name} goes on in session {self.successor.session}"
-            told.append(Notice(code="handed", text=text))
-        return _End(envelope=envelope, last=[*told, *end.last])
+            notices.append(Notice(code="handed", text=text))
+        return _End(envelope=envelope, last=[*notices, *end.last])
 
     def _bare_end(self, carried: Carried, error: BaseException) -> "_End":
         """The same without artifacts, when those failed in a way that nobody expected."""

@@ -86,7 +86,7 @@ def project_config_of(setup: Setup, folder: str, agent: Agent) -> ProjectConfig:
     return read_project_config(folder, agent, setup.home, recorded_answers(trust_file(setup.environ)))
 
 
-def with_project_config(setup: Setup, told: AgentReport, folder: str) -> AgentReport:
+def with_project_config(setup: Setup, report: AgentReport, folder: str) -> AgentReport:
     """The report with what the folder holds for the agent."""
-    config = project_config_of(setup, folder, setup.agents[told.name])
-    return structs.replace(told, project_config=config.described() if config.places else "", trusted=config.trusted)
+    config = project_config_of(setup, folder, setup.agents[report.name])
+    return structs.replace(report, project_config=config.described() if config.places else "", trusted=config.trusted)

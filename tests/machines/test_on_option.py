@@ -3,7 +3,7 @@
 import pytest
 
 from ostler.errors import OstlerError
-from ostler.machines.on_words import check_known, no_machine_called, placement_of
+from ostler.machines.on_option import check_known, no_machine_called, placement_of
 
 THERE = {"hawk": (), "owl": ("gpu", "big")}
 
@@ -49,5 +49,5 @@ def test_a_name_that_no_machine_has() -> None:
     assert str(no_machine_called("heron", ["hawk", "owl"])).startswith(
         "no machine is called 'heron'. Known machines: hawk, owl"
     )
-    assert no_machine_called("x" * 5000, []).hint == "Known machines: none"
+    assert no_machine_called("x" * 5000, []).hint == "No machine has joined yet: ostler up --join URL"
     assert len(no_machine_called("x" * 5000, []).message) < 200

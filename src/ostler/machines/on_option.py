@@ -1,4 +1,4 @@
-"""What `on` says, at the command line and in pipelines: the name of a machine, `any`, or labels with commas. Pure."""
+"""What `--on`, and `on` in a pipeline, says: the name of a machine, `any`, or labels with commas. Pure."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -30,9 +30,8 @@ def check_known(on: str, labels: Mapping[str, Collection[str]]) -> None:
 
 def no_machine_called(name: str, names: Collection[str]) -> OstlerError:
     """`names`: of the machines that there are."""
-    return OstlerError(
-        "not_found", f"no machine is called {quoted(name[:100])}", f"Known machines: {', '.join(names) or 'none'}"
-    )
+    hint = f"Known machines: {', '.join(names)}" if names else "No machine has joined yet: ostler up --join URL"
+    return OstlerError("not_found", f"no machine is called {quoted(name[:100])}", hint)
 
 
 def _words(on: str) -> list[str]:
