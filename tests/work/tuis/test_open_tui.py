@@ -1,11 +1,14 @@
 """An agent's own screen without a turn: started, looked at, and used by the turns that follow."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from ostler.errors import OstlerError
+from ostler.model import AnyEvent, Text
 from ostler.process import tree
+from ostler.store import Store
 from waiting import until
 from work.panes.own_tmux import own_tmux
 from work.scripted import Stable, collect
@@ -77,3 +80,25 @@ async def test_a_daemon_of_a_screen_that_ends_with_its_turn_is_named_too(
             assert session.last and session.last.outcome == "crashed"
             assert [int(each.split()[0]) for each in session.last.leaked] == [daemon]
             assert tree.identity(daemon) is None
+
+
+async def test_a_turn_that_cannot_be_written_takes_its_screen_along(
+    stable: Stable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full for a moment. The next prompt was typed into a program that still worked on the last one."""
+    stable.script.plays({"match": "one", "steps": [{"say": "one"}, {"never_end": True}]}, [{"say": "two"}])
+    append, full = Store.append, [True]
+
+    def try_to_append(store: Store, session: str, events: list[AnyEvent]) -> "asyncio.Future[None]":
+        if full and any(isinstance(event, Text) for event in events):
+            full.clear()
+            raise OstlerError("store", "the disk is full")
+        return append(store, session, events)
+
+    monkeypatch.setattr(Store, "append", try_to_append)
+    async with stable.ostler() as o:
+        session = await o.session("script", folder=str(stable.folder))
+        await collect(session, "one", transport="pty")
+        assert session.last and session.last.error and session.last.error.kind == "store"
+        await collect(session, "two", transport="pty")
+        assert session.last.text == "two" and len({launch.pid for launch in stable.script.launches}) == 2

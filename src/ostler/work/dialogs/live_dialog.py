@@ -111,6 +111,9 @@ class LiveDialog:
                 leaked=await self._sweep(),
                 worked=turn.worked,
             )
+        except BaseException:  # it still works on that prompt, and nobody follows what it says
+            self._failed = self._failed or Problem(kind="crashed", message="its turn was broken off")
+            raise
         finally:
             asks.close()
             await self._calls.end_turn()
@@ -352,7 +355,11 @@ class LiveDialog:
             except OstlerError:
                 await turn.answered(ask, "cancelled", "the agent")
                 raise
-            await turn.answered(ask, kind, by, message if kind.startswith("reject") else "")
+            try:
+                await turn.answered(ask, kind, by, message if kind.startswith("reject") else "")
+            except OstlerError as error:  # the store is full: the agent would wait for ever
+                self._fail(Problem.of(error))
+                raise
             for step in steps:
                 await self._step(step)
             await turn.stop_asking()
