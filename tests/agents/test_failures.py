@@ -114,6 +114,22 @@ def test_ends_in_words() -> None:
     assert [last_line("a\n b \n\n"), last_line(""), last_line("x" * 600)] == ["b", "", "x" * 500]
 
 
+BUNDLED = 'function a(e){return{status: 429, error:"overloaded_error"}}var b="rate_limit_error, please run /login"'
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"file:///opt/cli/bundle.js:401\n{BUNDLED}\n         ^\n\nTypeError: a is not a function\n    at b\n",
+        f"{BUNDLED}\n^\n\nReferenceError: b is not defined\n",  # the end of what was printed
+        '  File "x.py", line 4, in f\n    raise Full(status=503)\n          ^^^^^^^^^\nx.Full: it is full\n',
+    ],
+)
+def test_the_source_of_a_program_that_broke_is_no_error_of_a_server(said: str) -> None:
+    assert kind_of(None, said) == "crashed"
+    assert kind_of(None, f"{said}API Error: 529 Overloaded\n") == "overloaded"
+
+
 @pytest.mark.parametrize(
     "said",
     [

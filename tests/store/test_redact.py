@@ -297,3 +297,33 @@ def test_deltas_of_several_ids_are_held_apart_and_flushed_by_the_whole_text(reda
         [TextDelta(text="correct", id="c", at=6.0, turn="t1"), Ended(outcome="done", at=6.0, turn="t1")],
     ]
     assert redactor.flush() == []
+
+
+def piece_of(text: str) -> Raw:
+    return Raw(record={"method": "item/new/outputDelta", "params": {"itemId": "1", "delta": text}})
+
+
+def joined(events: list[AnyEvent]) -> str:
+    return "".join(event.record["params"]["delta"] for event in events if isinstance(event, Raw))
+
+
+@pytest.mark.parametrize("secret", [KEY, TOKENS[3]])
+@pytest.mark.parametrize("size", [1, 4, 15])
+def test_pieces_of_a_secret_in_records_that_nobody_understands_cannot_be_joined(secret: str, size: int) -> None:
+    redactor, text = Redactor(SECRETS), f"it is {secret}, they say gh"
+    pieces = [piece_of(text[at : at + size]) for at in range(0, len(text), size)]
+    other = Raw(record={"type": "of tomorrow", "n": 1})
+    told = [event for piece in pieces for event in [*redactor.event(piece), *redactor.event(other)]]
+    told += redactor.event(Ended(outcome="done"))
+    assert joined([event for event in told if event != other]) == text.replace(secret, "*" * len(secret))
+    assert [type(event) for event in told] == [Raw] * (2 * len(pieces)) + [Ended]
+    assert redactor.flush() == []
+
+
+def test_a_record_that_stars_have_made_no_json_is_kept_as_text() -> None:
+    """So much waits that it is told before it is decided, and the stars begin within an escaped character."""
+    redactor, more = Redactor(['odd"\\\n' * 6]), Raw(record={"type": "delta", "x": "y" * 1000})
+    told = redactor.event(piece_of('it is odd"\\\nodd"\\\n'))
+    told += [event for _ in range(70) for event in redactor.event(more)]
+    assert isinstance(told[0], Raw) and told[0].record is None and told[0].line.endswith('*"}}')
+    assert told[1:] == [more] * 70

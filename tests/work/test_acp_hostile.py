@@ -27,6 +27,7 @@ from ostler.model import (
 )
 from ostler.process import tree
 from ostler.testing import Clock
+from ostler.work.dialogs.asks import AskAnswer
 from ostler.work.dialogs.call_terminals import CallTerminals
 from waiting import until
 from work.acp_yard import AcpYard, pid_of, turn
@@ -233,6 +234,30 @@ async def test_what_an_adapter_stumbles_over_is_kept_told_once_and_answered(
     assert [(e.code, e.quiet) for e in told] == [("adapter_error", True)]  # of both, since they raise at one place
     assert "RuntimeError in test_acp_hostile.py" in told[0].text and "no good" in told[0].text
     assert "RuntimeError" in caplog.text and "no good" not in caplog.text
+
+
+@pytest.mark.parametrize(("method", "prompt"), [("reply", "[[read:here.txt]]"), ("answer", "[[ask:{}]]")])
+async def test_an_adapter_that_cannot_say_what_the_agent_waits_for_ends_the_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, prompt: str
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("no good")
+
+    yard = AcpYard(tmp_path)
+    (yard.folder / "here.txt").write_text("x")
+    async with yard.ostler() as o:
+        live, answers = await yard.session(o), []
+        with monkeypatch.context() as patched:
+            patched.setattr(AcpDialog, method, broken)
+            async for event in live.run(prompt, transport="dialog"):
+                if isinstance(event, Asked):
+                    answers.append(asyncio.ensure_future(o.answer(live.id, AskAnswer(ask=event.id, option="allow"))))
+            await asyncio.gather(*answers, return_exceptions=True)
+        assert live.last is not None and live.last.error is not None
+        assert live.last.error.kind == "crashed" and "no good" in live.last.error.message
+        assert not tree.marked(live.id)
+        envelope, _ = await turn(o, live, "[[say:two]]")
+        assert envelope.ok
 
 
 @pytest.mark.parametrize("why", ["cancel", "limit"])

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sqlite3
+import subprocess
 from contextlib import closing
 from pathlib import Path
 
@@ -121,6 +122,21 @@ async def test_a_killed_ostler_leaves_no_session_running_and_no_process(stable: 
         await collect(again, "and now?")
         assert again.last.ok and "go" in again.last.text
         assert list((stable.state / "run").iterdir()) == [stable.state / "run" / f"{o.desk.id}.sock"]
+
+
+@pytest.mark.parametrize("transport", ["pipe", "dialog"])
+async def test_what_only_its_mark_leads_to_ends_at_the_next_start(stable: Stable, transport: str) -> None:
+    """A daemon whose ostler and warden were killed together. In a dialog its mark is that of the session."""
+    process = stable.cli(
+        *("run", "script", "[[run:printenv OSTLER_TURN > mark]] [[never_end:true]]", "--transport", transport),
+        *("--access", "full"),
+    )
+    mark = await until(lambda: (stable.folder / "mark").exists() and (stable.folder / "mark").read_text().strip())
+    daemon = subprocess.Popen(["sleep", "600"], env={"OSTLER_TURN": mark})
+    process.kill()
+    process.communicate()
+    async with stable.ostler():
+        assert await asyncio.to_thread(daemon.wait) == -signal.SIGTERM
 
 
 async def test_a_second_prompt_finds_the_dead_owner_by_itself(stable: Stable) -> None:

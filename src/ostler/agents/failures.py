@@ -30,6 +30,8 @@ _STATUS_SAID = rf"""(?imx)
     """
 # The names of files tell what a program is about, not what went wrong with it.
 _FILE = r"(?i)[\w@./-]*[\w-]\.[a-z]\w{0,4}(?![\w.-])"
+# What runtimes and compilers quote of a program, above a caret: of a bundled CLI that is all kinds of statuses at once.
+_SOURCE = r"(?m)^.*\n[ \t]*[~^]+[ \t]*$"
 _PHRASES: tuple[tuple[ErrorKind, str], ...] = (
     (
         "unauthenticated",
@@ -74,6 +76,7 @@ API_ERROR = r"(?i)\s*\[?API[ _]?Error\b[:( ]"
 
 def kind_of(status: int | None, text: str) -> ErrorKind:
     """The error kind of a model server's status or, failing that, of what a CLI printed."""
+    text = re.sub(_SOURCE, "", text)
     status = status_in(text) if status is None else status
     if status in (401, 403):
         return "unauthenticated"

@@ -1,6 +1,7 @@
 """The one place where secrets are taken out, before disk, socket or screen."""
 
 import threading
+from collections import deque
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, TypeVar, cast
@@ -9,7 +10,7 @@ from weakref import WeakSet
 import msgspec
 from msgspec.structs import replace
 
-from ostler.model import EVENT_ENCODER, AnyEvent, Ended, Notice, Text, TextDelta, Thought, ThoughtDelta
+from ostler.model import EVENT_ENCODER, AnyEvent, Ended, Notice, Raw, Text, TextDelta, Thought, ThoughtDelta
 from ostler.store.records import RecordMasker
 from ostler.store.scan import Scan
 from ostler.store.stream import Stream
@@ -32,6 +33,8 @@ class Redactor:
         self._known = KnownSecrets(secrets)
         self._str, self._bytes = _scans(self._known.values)
         self._streams: dict[tuple[type[AnyEvent], str], Stream[str]] = {}
+        self._records: RecordMasker | None = None  # of records that nobody understood: they may hold pieces of texts
+        self._raw: deque[tuple[Raw, bytes]] = deque()  # those that wait for what follows, and what they were
 
     def text(self, text: str) -> str:
         if not self._str.may_hold(text):
@@ -64,14 +67,20 @@ class Redactor:
                 return [*self._rest(TextDelta, id, event), *self._whole(event)]
             case Thought(id=id) if self._streams:
                 return [*self._rest(ThoughtDelta, id, event), *self._whole(event)]
-            case Ended() if self._streams:
+            case Raw(record=dict()):
+                return self._raw_records(event)
+            case Ended() if self._streams or self._raw:
                 return [*self.flush(event), *self._whole(event)]
             case _:
                 return self._whole(event)
 
     def flush(self, like: AnyEvent | None = None) -> list[AnyEvent]:
-        """What was held back, as deltas with the time and turn of `like`."""
-        return [delta for kind, id in list(self._streams) for delta in self._rest(kind, id, like)]
+        """What was held back: records, and deltas with the time and turn of `like`."""
+        records = self._records.close() if self._records is not None else b""
+        return [
+            *self._decided_records(records),
+            *(delta for kind, id in list(self._streams) for delta in self._rest(kind, id, like)),
+        ]
 
     # -- deltas -------------------------------------------------------------------------------------
 
@@ -92,6 +101,26 @@ class Redactor:
             return []
         made = TextDelta(text=shown, id=id) if kind is TextDelta else ThoughtDelta(text=shown, id=id)
         return [replace(made, at=like.at, turn=like.turn) if like else made]
+
+    # -- records ------------------------------------------------------------------------------------
+
+    def _raw_records(self, event: Raw) -> list[AnyEvent]:
+        """The records that are decided with this one. A key whose pieces stand in several cannot be joined."""
+        try:
+            line = EVENT_ENCODER.encode(event.record) + b"\n"
+        except (RecursionError, UnicodeError, TypeError, ValueError):
+            return self._whole(event)
+        if self._records is None:
+            self._records = self.record_masker()
+        self._raw.append((event, line))
+        return self._decided_records(self._records.feed(line))
+
+    def _decided_records(self, lines: bytes) -> list[AnyEvent]:
+        events: list[AnyEvent] = []
+        for line in lines.splitlines(keepends=True):
+            event, was = self._raw.popleft()
+            events += self._whole(event if line == was else _starred_record(event, line))
+        return events
 
     # -- whole events -------------------------------------------------------------------------------
 
@@ -188,6 +217,14 @@ def _forms(value: str) -> set[str]:
     import json
 
     return {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
+
+
+def _starred_record(event: Raw, line: bytes) -> Raw:
+    """The event with what its line holds by now; as text where the stars have made it no JSON."""
+    try:
+        return replace(event, record=msgspec.json.decode(line))
+    except msgspec.DecodeError:
+        return replace(event, record=None, line=line.decode("utf-8", "replace").rstrip("\n"))
 
 
 def _as_json(value: Any) -> str:

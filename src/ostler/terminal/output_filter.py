@@ -17,8 +17,11 @@ _DROPPED = re.compile(
     rb"[0-?]*[cintx]"  # who are you, print, where is the cursor, how large is the window
     rb"|>[0-?]*q"  # which version
     rb"|[0-?]*\$[pw]|[0-?]*\*y"  # which modes, which tabs, checksum
-    rb"|\?[0-?]*[uS]"  # which keyboard protocol, which graphics
+    rb"|\?[0-?]*[muS]"  # which key modifiers, which keyboard protocol, which graphics
+    rb"|[0-?]*(?:'\||\"v|[&$]u|#[R|])"  # where is the mouse, what is shown, which characters, colors and attributes
+    rb"|[0-?]*\"p"  # send and take 8-bit controls
     rb")"
+    rb"|\x1b[ %][ -/]*[0-~]"  # the same; no UTF-8 any more
     rb"|\x1b\](?!(?:(?:0|1|2|133);" + _SAFE + rb"|" + _LINK + rb")(?:\x07|\x1b\\))"
     rb"[^\x07\x18\x1a\x1b]*(?:[\x07\x18\x1a]|\x1b\\|(?=\x1b))"
     rb"|\x1b[PX^_]" + _STRING + rb"|\x1bZ|\x05"  # DCS, SOS, PM, APC; who are you, as of old

@@ -219,7 +219,7 @@ async def end_orphaned_turns(store: Store, adopt: Adopt | None = None) -> Orphan
     terminals = [row for row in live if row.owner in dead or row.owner not in owners]
     if orphaned or terminals:
         _log.info("ending %d turns and %d terminals of processes that are gone", len(orphaned), len(terminals))
-        marks = {row.id for row in orphaned} | {row.id for row in terminals}
+        marks = {_mark_of(row) for row in orphaned} | {row.id for row in terminals}
         await asyncio.to_thread(tree.end_marked, marks)
     if orphaned or leftovers.something_left(store.folder, owners.keys() - dead):
         await asyncio.to_thread(_clean_up, store, orphaned, owners.keys() - dead)
@@ -235,6 +235,11 @@ async def end_orphaned_turns(store: Store, adopt: Adopt | None = None) -> Orphan
         Path(owners[id].socket).unlink(missing_ok=True)
         await store.remove_owner(id)
     return Orphans(orphaned, ended)
+
+
+def _mark_of(row: TurnRow) -> str:
+    """What its processes carry: those of a dialog, which are for many turns, that of the session."""
+    return row.session if TRANSPORT_FACTS[row.turn.transport].is_dialog else row.id
 
 
 def _clean_up(store: Store, orphaned: list[TurnRow], living: Collection[str]) -> None:

@@ -11,8 +11,22 @@ import pytest
 from needs import needs
 from ostler.agents import AGENTS
 from ostler.errors import OstlerError
-from ostler.model import Answered, Asked, Attachment, Limits, Notice, Plan, Text, TextDelta, Thought, ToolEnded, Usage
+from ostler.model import (
+    Answered,
+    AnyEvent,
+    Asked,
+    Attachment,
+    Limits,
+    Notice,
+    Plan,
+    Text,
+    TextDelta,
+    Thought,
+    ToolEnded,
+    Usage,
+)
 from ostler.process import tree
+from ostler.store import Store
 from ostler.testing import Clock
 from ostler.work.dialogs.asks import AskAnswer
 from waiting import until
@@ -184,6 +198,34 @@ async def test_a_process_that_dies_is_replaced_and_resumes(yard: AcpYard) -> Non
         assert envelope.text.splitlines() == ["[[say:one]]", "[[say:two]][[never_end]]"]
         assert [e.text for e in events if isinstance(e, Text)] == [envelope.text]
         assert pid_of(o, live) != first
+
+
+@pytest.mark.parametrize("unwritten", [TextDelta, Answered])
+async def test_what_cannot_be_written_ends_the_turn_and_the_next_one_is_none_the_worse(
+    yard: AcpYard, monkeypatch: pytest.MonkeyPatch, unwritten: type
+) -> None:
+    """The disk is full for a moment. An answer was lost, and its agent waited for ever; later turns failed, too."""
+    append, full = Store.append, [True]
+
+    def try_to_append(store: Store, session: str, events: list[AnyEvent]) -> "asyncio.Future[None]":
+        if full and any(isinstance(event, unwritten) for event in events):
+            full.clear()
+            raise OstlerError("store", "the disk is full")
+        return append(store, session, events)
+
+    monkeypatch.setattr(Store, "append", try_to_append)
+    async with yard.ostler() as o:
+        live = await yard.session(o)
+        answers: list[asyncio.Task[object]] = []
+        async for event in live.run("[[ask:{}]][[say:one]]"):
+            if isinstance(event, Asked):
+                answers.append(asyncio.ensure_future(o.answer(live.id, AskAnswer(ask=event.id, option="allow"))))
+        (answered,) = await asyncio.gather(*answers, return_exceptions=True)
+        assert isinstance(answered, OstlerError) is (unwritten is Answered)
+        assert live.last is not None and live.last.error is not None and live.last.error.kind == "store"
+        assert not tree.marked(live.id)
+        envelope, _ = await turn(o, live, "[[say:two]]")
+        assert (envelope.outcome, envelope.text) == ("done", "two")
 
 
 async def test_a_conversation_that_is_gone(yard: AcpYard) -> None:

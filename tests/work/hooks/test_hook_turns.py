@@ -14,6 +14,7 @@ from ostler.agents.hooks import BODY_LIMIT
 from ostler.errors import OstlerError
 from ostler.model import Answered, AnyEvent, Asked, Ended, Hook, Limits, Notice, ToolEnded
 from ostler.process import tree
+from ostler.store import Store
 from ostler.testing.clock import Clock
 from ostler.work import LiveSession, Ostler
 from ostler.work.dialogs.asks import AskAnswer
@@ -317,6 +318,27 @@ async def test_what_nobody_answers_is_denied_in_time_and_a_cancel_ends_it(stable
         await running
         assert session.last and session.last.outcome == "cancelled"
         assert o.store.open_asks(session.id) == [] and not (stable.folder / "made").exists()
+
+
+async def test_an_answer_that_cannot_be_kept_denies_the_call(stable: Stable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk is full for a moment. The hook was never answered, and nobody could answer it again."""
+    append, full = Store.append, [True]
+
+    def try_to_append(store: Store, session: str, events: list[AnyEvent]) -> "asyncio.Future[None]":
+        if full and any(isinstance(event, Answered) for event in events):
+            full.clear()
+            raise OstlerError("store", "the disk is full")
+        return append(store, session, events)
+
+    monkeypatch.setattr(Store, "append", try_to_append)
+    async with stable.ostler() as o:
+        session = await o.session("script", folder=str(stable.folder), access="write")
+        running = asyncio.create_task(collect(session, "[[run:touch made]] [[say:done]]", hooks="ask"))
+        await until(lambda: o.store.session(session.id) and o.store.open_asks(session.id))
+        with pytest.raises(OstlerError, match="full"):
+            await o.answer(session.id, AskAnswer(ask="", option="allow"))
+        await running
+        assert session.last and session.last.ok and not (stable.folder / "made").exists()
 
 
 async def test_an_agent_without_hooks_cannot_ask_and_says_so_otherwise(stable: Stable) -> None:

@@ -1,11 +1,15 @@
 """An agent's own screen without a turn: started, looked at, and used by the turns that follow."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from ostler.errors import OstlerError
+from ostler.model import Answered, AnyEvent, Asked, Text
 from ostler.process import tree
+from ostler.store import Store
+from ostler.work.dialogs.asks import AskAnswer
 from waiting import until
 from work.panes.own_tmux import own_tmux
 from work.scripted import Stable, collect
@@ -77,3 +81,35 @@ async def test_a_daemon_of_a_screen_that_ends_with_its_turn_is_named_too(
             assert session.last and session.last.outcome == "crashed"
             assert [int(each.split()[0]) for each in session.last.leaked] == [daemon]
             assert tree.identity(daemon) is None
+
+
+@pytest.mark.parametrize("unwritten", [Text, Answered])
+async def test_a_turn_that_cannot_be_written_takes_its_screen_along(
+    stable: Stable, monkeypatch: pytest.MonkeyPatch, unwritten: type
+) -> None:
+    """The disk is full for a moment. The next prompt was typed into a program that still worked on the last one, and
+    a dialog whose answer could not be kept stood there for ever.
+    """
+    ask = {"ask": {"tool": "shell", "input": {"command": "ls"}}}
+    steps = [{"say": "one"}, {"never_end": True}] if unwritten is Text else [ask]
+    stable.script.plays({"match": "one", "steps": steps}, [{"say": "two"}])
+    append, full = Store.append, [True]
+
+    def try_to_append(store: Store, session: str, events: list[AnyEvent]) -> "asyncio.Future[None]":
+        if full and any(isinstance(event, unwritten) for event in events):
+            full.clear()
+            raise OstlerError("store", "the disk is full")
+        return append(store, session, events)
+
+    monkeypatch.setattr(Store, "append", try_to_append)
+    async with stable.ostler() as o:
+        session = await o.session("script", folder=str(stable.folder), access="full")
+        answers: list[asyncio.Task[object]] = []
+        async for event in session.run("one", transport="pty"):
+            if isinstance(event, Asked):
+                answer = AskAnswer(ask=event.id, option="allow")
+                answers.append(asyncio.ensure_future(o.answer(session.id, answer)))
+        await asyncio.gather(*answers, return_exceptions=True)
+        assert session.last and session.last.error and session.last.error.kind == "store"
+        await collect(session, "two", transport="pty")
+        assert session.last.text == "two" and len({launch.pid for launch in stable.script.launches}) == 2

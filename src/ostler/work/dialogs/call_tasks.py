@@ -62,4 +62,7 @@ class CallTasks:
         except Exception as error:  # a bug of ours: the agent must not wait for ever
             problem = Problem(kind="crashed", message=INTERNAL_ERROR)
             await self._stumbled(error)
-        await self._reply(call.id, result, problem)
+        try:
+            await self._reply(call.id, result, problem)
+        except Exception as error:  # the adapter's: nobody waits for this task
+            await self._stumbled(error)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from msgspec import structs
 
 from ostler import clock
 from ostler.agents.dialog import AnswerKind, Ask, Call, Emit, Fail, Over, Ready, Step, Withdrawn, Write
-from ostler.errors import OstlerError, quoted
+from ostler.errors import OstlerError, internal_error, quoted
 from ostler.model import Answered, AnyEvent, Asked, Notice, Problem, Verdict
 from ostler.process import LineFramer, OutputLine, Process, Warden, chunks
 from ostler.process.tree import Member
@@ -110,6 +110,9 @@ class LiveDialog:
                 leaked=await self._sweep(),
                 worked=turn.worked,
             )
+        except BaseException:  # it still works on that prompt, and nobody follows what it says
+            self._failed = self._failed or Problem(kind="crashed", message="its turn was broken off")
+            raise
         finally:
             asks.close()
             await self._calls.end_turn()
@@ -273,9 +276,21 @@ class LiveDialog:
 
     async def _do(self, action: Callable[[], list[Step]]) -> None:
         """Carries out the steps of an action or a record, in order, before anything else is read or wanted."""
-        async with self._in_order:
+        async with self._speaking():
             for step in action():
                 await self._step(step)
+
+    @contextlib.asynccontextmanager
+    async def _speaking(self) -> AsyncGenerator[None, None]:
+        """In order. A bug of the adapter ends the turn: its agent would wait for ever for what was to be said to it."""
+        async with self._in_order:
+            try:
+                yield
+            except OstlerError:
+                raise
+            except Exception as error:
+                self._fail(Problem(kind="crashed", message=internal_error(error)[:2000]))
+                raise
 
     async def _step(self, step: Step) -> None:
         match step:
@@ -342,7 +357,7 @@ class LiveDialog:
 
     async def _give(self, ask: str, kind: AnswerKind, by: str, message: str) -> None:
         """An answer of a person or the time limit, on its way to the agent. Journaled before it is given."""
-        async with self._in_order:
+        async with self._speaking():
             turn = self._turn
             if turn is None:
                 raise OstlerError("not_found", f"the ask {quoted(ask)} is not open: its turn has ended")
@@ -351,7 +366,11 @@ class LiveDialog:
             except OstlerError:
                 await turn.answered(ask, "cancelled", "the agent")
                 raise
-            await turn.answered(ask, kind, by, message if kind.startswith("reject") else "")
+            try:
+                await turn.answered(ask, kind, by, message if kind.startswith("reject") else "")
+            except OstlerError as error:  # the store is full: the agent would wait for ever
+                self._fail(Problem.of(error))
+                raise
             for step in steps:
                 await self._step(step)
             await turn.stop_asking()

@@ -205,7 +205,12 @@ class HookTurn:
         if waiting is None or waiting.done():
             raise OstlerError("not_found", f"the ask {quoted(ask)} is not open: its turn has ended")
         reason = message if kind.startswith("reject") else ""
-        await self._to.add([Answered(id=ask, option=kind, by=by, message=reason)])
+        try:
+            await self._to.add([Answered(id=ask, option=kind, by=by, message=reason)])
+        except OstlerError as error:
+            if not waiting.done():
+                waiting.set_exception(error)  # nobody can answer again: the hook is told that it was not taken
+            raise
         if not waiting.done():
             waiting.set_result((kind, reason))
 

@@ -17,6 +17,7 @@ from ostler.work.terminals.pty_terminal import PtyTerminal
 from ostler.work.terminals.terminals import Terminals
 from ostler.work.transports.launch_files import place_files
 from ostler.work.transports.spares import remove_spare_folder
+from ostler.work.transports.stop import LeftInPane
 from ostler.work.transports.transport import Attempt, Carried, TurnContext
 from ostler.work.tuis.transcript import Transcript
 from ostler.work.tuis.tui_turn import TuiTurn, its_file
@@ -107,6 +108,9 @@ class LiveTui:
         turn.used, turn.put_back_before = self._used, self._put_back
         try:
             carried = await turn.run()
+        except BaseException as error:  # it still works on that prompt, unless another ostler goes on with it
+            self._spoiled = not isinstance(error, LeftInPane)
+            raise
         finally:
             self._turn = None
             self._used, self._put_back = True, turn.put_back

@@ -47,11 +47,14 @@ class ScreenAsks:
         self.denied = ""  # what was not allowed last: some agents stop then
         self.refused: Problem | None = None  # a question that nobody could answer from here
         self.given_up = asyncio.Event()
+        self._unkept: OstlerError | None = None  # why an answer could not be kept: nobody can give it again
         self._open: OpenQuestion | None = None
         self._candidate: Candidate | None = None
 
     async def look(self) -> None:
-        """Opens an ask for a dialog that stands on the screen, and closes one whose dialog has gone."""
+        """Opens an ask for a dialog that stands on the screen, and closes one whose dialog has gone. Raises `store`."""
+        if self._unkept is not None:
+            raise self._unkept
         if self._watch.signals.exited:
             return
         seen, now, open = self._seen(), clock.monotonic(), self._open
@@ -109,7 +112,11 @@ class ScreenAsks:
         open = self._open
         if open is None or open.ask != ask:
             raise OstlerError("not_found", f"the ask {quoted(ask)} is not open: its dialog has gone")
-        await self._answered(ask, kind, by, message if kind.startswith("reject") else "")
+        try:
+            await self._answered(ask, kind, by, message if kind.startswith("reject") else "")
+        except OstlerError as error:
+            self._unkept = error
+            raise
         if kind != "cancelled":
             await self._choose(open, kind)
 
