@@ -52,6 +52,10 @@ class Attempt(Struct, frozen=True, kw_only=True):
     shown: OutputSink | None = None  # who gets its output as it comes, masked
     size: Size | None = None  # of its terminal
 
+    def __repr__(self) -> str:
+        """Without the environment, which holds keys."""
+        return f"<Attempt at turn {self.turn.id} by {self.served_by} ({self.transport})>"
+
     @property
     def wall(self) -> Wall | None:
         return self.enclosure.wall if self.enclosure else None

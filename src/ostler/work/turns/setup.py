@@ -53,6 +53,10 @@ class Setup(Struct, frozen=True, kw_only=True):
         if self.settings.asks:
             check_rules(self.settings.asks, self.agents.own(), self.agents.of_plug_ins)
 
+    def __repr__(self) -> str:
+        """Without the environment, which holds keys."""
+        return f"<Setup of {self.store.folder}>"
+
     @property
     def agents(self) -> KnownAgents:
         return agents_of(self.settings)
