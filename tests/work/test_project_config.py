@@ -94,6 +94,19 @@ def test_the_home_folder_brings_nothing(project: Project) -> None:
     assert project.names() == []
 
 
+def test_below_a_home_folder_in_git_all_folders_count(project: Project) -> None:
+    """As for codex, which looks for its settings up to the git root, and may have been told to trust that."""
+    (project.root / ".git").rmdir()
+    (project.home / ".git").mkdir()
+    (project.home / "it.json").write_text("{}")
+    project.write("it.json")
+    assert project.names() == ["it.json"]
+    assert project.look().levels == (str(project.folder), str(project.root))
+    (project.home / ".git").rmdir()
+    (project.home.parent / ".git").mkdir()
+    assert project.names() == ["it.json"]
+
+
 def test_an_agent_that_takes_nothing_is_brought_nothing(project: Project) -> None:
     project.write("it.json")
     assert project.look(AGENTS["script"]).places == ()
