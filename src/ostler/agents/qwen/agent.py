@@ -310,7 +310,7 @@ AGENT = Agent(
         pasted=r"\[Pasted Content",
         access="`default`, in which it asks; `write`: `auto-edit`. Answering no ends the turn",
     ),
-    project_config=(".qwen", ".mcp.json"),
+    project_config=(".qwen", ".mcp.json", ".agents/skills"),  # a skill may have hooks, and allow tools
     project_config_above=(".env", ".qwen/.env"),
     left_out="a list of trusted folders in which it is not (`QWEN_CODE_TRUSTED_FOLDERS_PATH`);"
     " without `--dialog`, `write` and `full` are `denied`, since qwen asks for everything then",
