@@ -186,6 +186,7 @@ class QwenReader(MessagesReader):
     def __init__(self, turn: Turn) -> None:
         super().__init__(turn)
         self.plain = False
+        self.made: int | None = None  # tokens of the last message
 
     def remedy(self, name: str) -> Access | None:
         if self.turn.access == "read" and (name in EDITS or (name == SHELL and self.turn.walled)):
@@ -203,6 +204,7 @@ class QwenReader(MessagesReader):
         if given is not None and made is not None:
             before = self.spent or (0, 0)
             self.spent = before[0] + given, before[1] + made
+        self.made = made
         return super()._assistant(record)
 
     def _result(self, record: Record) -> list[AnyEvent]:
@@ -214,7 +216,7 @@ class QwenReader(MessagesReader):
         self.plain = bool(self.turn.schema and self.text and PLAIN in wrong)
         if self.plain:
             self.succeed(evidence + ", plain text in place of the schema's tool")
-        elif record.get("is_error") or record.get("subtype") != "success":
+        elif record.get("is_error") or record.get("subtype") != "success" or self._is_api_error(record):
             wrong = (wrong or text(record.get("result"))).removeprefix("[").removesuffix("]")
             kind = kind_said(None, wrong)
             self.fail(evidence, kind, wrong, self.hint(kind))
@@ -227,6 +229,10 @@ class QwenReader(MessagesReader):
             self.succeed(evidence)
             events += self._answer(said) if self.result == "ok" else []
         return [*events, *([UsageReport(usage=self.usage)] if self.usage and not self.turn.resume else [])]
+
+    def _is_api_error(self, record: Record) -> bool:
+        """Older ones tell an error of the API as their answer, also after tools. No model wrote it: it cost nothing."""
+        return self.made == 0 and text(record.get("result")).startswith(self.ERROR_MARK)
 
     def _count(self, usage: dict[str, Any]) -> None:
         """qwen counts over the whole conversation, also over the processes that resumed it."""
