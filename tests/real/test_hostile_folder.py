@@ -120,6 +120,11 @@ def trusted_by_the_cli(yard: Yard) -> None:
         path = yard.home / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(content))
+    for name in (".gemini", ".qwen"):  # and to ask for no trust at all
+        if (path := yard.home / name / "settings.json").exists():
+            settings = json.loads(path.read_text())
+            settings.setdefault("security", {})["folderTrust"] = {"enabled": False}
+            path.write_text(json.dumps(settings))
     if (config := yard.home / ".codex" / "config.toml").exists():
         config.write_text(config.read_text() + "".join(f'[projects."{f}"]\ntrust_level = "trusted"\n' for f in both))
 
