@@ -1,5 +1,6 @@
 """What launches do about what a folder brings: it counts where the user trusts it, and nowhere else."""
 
+import contextlib
 import json
 from typing import Any
 
@@ -128,6 +129,15 @@ def test_qwen_is_given_a_list_in_which_the_folder_is_not_trusted() -> None:
 def test_qwen_asks_for_everything_in_such_a_folder_so_turns_of_one_process_only_read() -> None:
     for access in ("write", "full"):
         refused("qwen", ".qwen", access=access)
+
+
+@pytest.mark.parametrize(("version", "taken"), [("0.23.0", False), ("0.24.2", False), ("0.24.4", True), ("1.0", True)])
+def test_an_older_qwen_may_be_told_by_its_user_to_ask_for_no_trust(version: str, taken: bool) -> None:
+    host = structs.replace(HOST, version=version)
+    turn = turn_of("qwen", folder=FOLDER, access="read", transport="dialog")
+    assert AGENTS["qwen"].launch(turn, host)
+    with contextlib.nullcontext() if taken else pytest.raises(OstlerError, match="that you have not trusted"):
+        AGENTS["qwen"].launch(turn, structs.replace(host, project_config=(f"{FOLDER}/.qwen",)))
 
 
 def test_settings_of_the_system_are_not_displaced() -> None:

@@ -17,6 +17,7 @@ from ostler.agents.launches import (
     literal,
     refuse_servers,
     refuse_untrusted,
+    version_numbers,
     with_attachments,
 )
 from ostler.agents.mcp import MCP_TRANSPORTS, by_file, program
@@ -98,6 +99,9 @@ def tui_prompt(turn: Turn) -> str:
     return pasted_prompt(_prompt(turn)[0], turn)
 
 
+OBEYS = (0, 24, 4)  # to older ones the user's own settings count more than those of the system, if they name trust
+
+
 def _trust(turn: Turn, host: Host) -> tuple[dict[str, bytes], dict[str, str]]:
     """Files and variables that keep qwen from settings in a folder: its own trust of folders, which is off by default.
 
@@ -106,6 +110,8 @@ def _trust(turn: Turn, host: Host) -> tuple[dict[str, bytes], dict[str, str]]:
     """
     if not host.untrusted:
         return {}, {}
+    if () < version_numbers(host.version) < OBEYS:
+        refuse_untrusted(turn, host)
     if SYSTEM_SETTINGS in host.folder_names or (turn.access != "read" and turn.transport != "dialog"):
         refuse_untrusted(turn, host)
     refuse_servers(turn)
@@ -319,7 +325,7 @@ AGENT = Agent(
     project_config=(".qwen", ".mcp.json", ".agents/skills"),  # a skill may have hooks, and allow tools
     project_config_above=(".env", ".qwen/.env"),
     left_out="a list of trusted folders in which it is not (`QWEN_CODE_TRUSTED_FOLDERS_PATH`);"
-    " without `--dialog`, `write` and `full` are `denied`, since qwen asks for everything then",
+    " without `--dialog`, `write` and `full` are `denied`, since qwen asks for everything then; before 0.24.4 `denied`",
     instructions=(("QWEN.md",), ("AGENTS.md",)),
     passes_over=lambda turn, host: host.untrusted and not turn.lean,
     access={
