@@ -180,3 +180,9 @@ def test_words_that_only_look_like_trouble_with_the_model(said: str) -> None:
 )
 def test_words_that_do_mean_it(said: str, kind: str) -> None:
     assert kind_of(None, said) == kind
+
+
+@pytest.mark.parametrize("word", ["a", "a.", "a/", "api key ", "missing ", "API Error: ", "status code "])
+def test_a_long_text_is_read_once(word: str) -> None:
+    """From each of its places anew, a megabyte would take hours; an error may quote as much, and all wait for it."""
+    assert kind_of(None, word * (1_000_000 // len(word))) == "crashed"

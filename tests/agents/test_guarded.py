@@ -84,3 +84,10 @@ def test_a_folder_of_an_agents_own_is_guarded_whole() -> None:
     assert settings_of(AGENTS["claude"]) == (".claude", ".mcp.json")
     assert settings_of(AGENTS["codex"]) == (".codex", ".agents")
     assert ".github" not in settings_of(AGENTS["copilot"])  # which is everybody's
+
+
+@pytest.mark.parametrize("path", ["a/" * 100_000, "." * 1_000_000 + "x"])
+def test_a_path_of_any_length_is_looked_at_once(path: str) -> None:
+    """It comes from an agent; from each of its places anew it would take hours."""
+    assert not is_guarded(path)
+    assert is_guarded(f"{path}/.git/config")

@@ -40,6 +40,20 @@ def test_an_error_for_an_answer_of_qwen(status: int, kind: str, resumed: bool) -
     assert not [event for event in events if isinstance(event, Text)]
 
 
+def test_an_error_for_an_answer_of_qwen_after_a_tool() -> None:
+    """As 0.23.0 tells it: the tool ran, and the server failed at the next request."""
+    call = {"type": "tool_use", "id": "t1", "name": "run_shell_command", "input": {"command": "ls"}}
+    usage = {"input_tokens": 1234, "output_tokens": 56}
+    init, *answer = qwen("[API Error: 429 slow down]", 0, before=56)
+    called = lines(
+        {"type": "assistant", "session_id": ID, "message": {"id": "a", "content": [call], "usage": usage}},
+        {"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": "t1", "content": "made.txt"}]}},
+    )
+    _, verdict = replay_lines("qwen", [init, *called, *answer])
+    assert verdict.error is not None and verdict.outcome == "failed"
+    assert (verdict.error.kind, verdict.error.message) == ("limited", "API Error: 429 slow down")
+
+
 @pytest.mark.parametrize("resumed", [False, True])
 def test_a_model_may_quote_one(resumed: bool) -> None:
     said = "[API Error: 401 …] is what it prints when the key is wrong."

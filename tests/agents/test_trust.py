@@ -1,5 +1,7 @@
 """What launches do about what a folder brings: it counts where the user trusts it, and nowhere else."""
 
+import contextlib
+import json
 from typing import Any
 
 import pytest
@@ -99,12 +101,18 @@ def test_gemini_reads_settings_before_it_trusts_a_folder(access: Access) -> None
     refused("gemini", ".gemini/settings.json", ".env", access=access)  # which it reads after that
     dialog = launched("gemini", ".env", access=access, transport="dialog")
     assert ("--skip-trust" in dialog.argv, dialog.env["GEMINI_CLI_TRUST_WORKSPACE"]) == (False, "false")
+    for launch in (once, dialog):  # older ones know no `false`
+        folders = json.loads(launch.files[launch.env["GEMINI_CLI_TRUSTED_FOLDERS_PATH"]])
+        assert folders == {FOLDER: "DO_NOT_TRUST", "/home/ann": "DO_NOT_TRUST"}
+        assert launch.settings["security"] == {"folderTrust": {"enabled": True}}
     names = ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
     assert {name: dialog.default_env[name] for name in names} == dict.fromkeys(names, "")  # else it takes the folder's
     for transport in ("pipe", "dialog"):
         trusted = launched("gemini", ".env", trusted=True, access=access, transport=transport)
         assert not {*names} & {*trusted.default_env}
         assert trusted.env["GEMINI_CLI_TRUST_WORKSPACE"] == "true"
+        assert "GEMINI_CLI_TRUSTED_FOLDERS_PATH" not in trusted.env
+        assert "security" not in trusted.settings
 
 
 def test_qwen_is_given_a_list_in_which_the_folder_is_not_trusted() -> None:
@@ -121,6 +129,15 @@ def test_qwen_is_given_a_list_in_which_the_folder_is_not_trusted() -> None:
 def test_qwen_asks_for_everything_in_such_a_folder_so_turns_of_one_process_only_read() -> None:
     for access in ("write", "full"):
         refused("qwen", ".qwen", access=access)
+
+
+@pytest.mark.parametrize(("version", "taken"), [("0.23.0", False), ("0.24.2", False), ("0.24.4", True), ("1.0", True)])
+def test_an_older_qwen_may_be_told_by_its_user_to_ask_for_no_trust(version: str, taken: bool) -> None:
+    host = structs.replace(HOST, version=version)
+    turn = turn_of("qwen", folder=FOLDER, access="read", transport="dialog")
+    assert AGENTS["qwen"].launch(turn, host)
+    with contextlib.nullcontext() if taken else pytest.raises(OstlerError, match="that you have not trusted"):
+        AGENTS["qwen"].launch(turn, structs.replace(host, project_config=(f"{FOLDER}/.qwen",)))
 
 
 def test_settings_of_the_system_are_not_displaced() -> None:

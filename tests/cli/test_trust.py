@@ -131,6 +131,8 @@ def test_a_link_is_told_and_never_trusted(mine: Any) -> None:
     (mine.folder / ".mcp.json").symlink_to("/etc/hostname")
     ran = mine("trust", "--yes", env=REAL)
     assert "It cannot be trusted: .mcp.json cannot be read as a file of this folder" in ran.stdout
+    assert ran.returncode == 1
+    assert ran.stdout.endswith("\ntrusted, except that .mcp.json cannot be read as a file of this folder\n")
     assert mine(*RUN, env=REAL).returncode == 1
 
 

@@ -7,6 +7,7 @@ that it names for the model, for telemetry or as a proxy. What the repository *t
 import contextlib
 import json
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from ostler.errors import OstlerError
 from ostler.model import AnyEvent, Asked, Envelope, Notice
 from ostler.testing.model import ScriptedModel
 from ostler.work.dialogs.asks import AskAnswer
-from real.hostile import Hostile
+from real.hostile import Hostile, skill_with_hook
 from real.yard import AGENTS, Yard, each
 
 pytestmark = pytest.mark.timeout(300)
@@ -70,12 +71,12 @@ def opened(yard: Yard) -> Iterator[tuple[Hostile, ScriptedModel]]:
         yield hostile, listener
 
 
-async def turn(yard: Yard, transport: Any, access: Any) -> tuple[Envelope, list[AnyEvent]]:
+async def turn(yard: Yard, transport: Any, access: Any, prompt: str = PROMPT) -> tuple[Envelope, list[AnyEvent]]:
     """One turn; what it asks for is allowed."""
     events: list[AnyEvent] = []
     async with yard.ostler() as o:
         live = await yard.session(o, access=access)
-        async for event in live.run(PROMPT, transport=transport):
+        async for event in live.run(prompt, transport=transport):
             events.append(event)
             if isinstance(event, Asked) and event.id in {ask.id for ask in o.open_asks(event.turn)}:
                 await o.answer(live.id, AskAnswer(ask=event.id, option="allow", by="a person"))
@@ -119,6 +120,11 @@ def trusted_by_the_cli(yard: Yard) -> None:
         path = yard.home / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(content))
+    for name in (".gemini", ".qwen"):  # and to ask for no trust at all
+        if (path := yard.home / name / "settings.json").exists():
+            settings = json.loads(path.read_text())
+            settings.setdefault("security", {})["folderTrust"] = {"enabled": False}
+            path.write_text(json.dumps(settings))
     if (config := yard.home / ".codex" / "config.toml").exists():
         config.write_text(config.read_text() + "".join(f'[projects."{f}"]\ntrust_level = "trusted"\n' for f in both))
 
@@ -231,6 +237,42 @@ async def test_what_a_trusted_folder_brings_counts(yard: Yard) -> None:
         assert bool(listener.requests) == (yard.agent in CALLED_HOME)
         assert not [e for e in events if isinstance(e, Notice) and "ostler trust" in e.text]
         assert config_of(yard) == before
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+@pytest.mark.parametrize("agent", ["qwen", "qwen-acp"])
+@pytest.mark.core
+async def test_the_hooks_of_a_skill_run_in_a_trusted_folder_alone(yard: Yard, trusted: bool) -> None:
+    hostile = Hostile(yard.home.parent / "canaries", "")
+    hostile.place = "root"
+    skill = yard.folder / ".agents/skills/evil/SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text(skill_with_hook(hostile))
+    if trusted:
+        yard.trust()
+    prompt = '[[tool:skill:{"skill":"evil"}]][[shell:touch made.txt]] go on'
+    envelope, events = await turn(yard, "dialog", "full", prompt)
+    assert envelope.ok and (yard.folder / "made.txt").exists(), envelope
+    assert hostile.fired() == (["root-skill-hook"] if trusted else [])
+    assert bool([e for e in events if isinstance(e, Notice) and "ostler trust" in e.text]) is not trusted
+
+
+@pytest.mark.parametrize("transport", ["pipe", "dialog"])
+@pytest.mark.parametrize("agent", ["codex"])
+@pytest.mark.core
+async def test_a_home_folder_in_git_that_codex_trusts_says_nothing_of_folders_in_it(yard: Yard, transport: str) -> None:
+    """codex looks for settings up to the git root, and takes the trust of that for each folder on the way."""
+    subprocess.run(["git", "init", "-q", str(yard.home)], check=True)
+    config = yard.home / ".codex" / "config.toml"
+    config.write_text(config.read_text() + f'[projects."{yard.home}"]\ntrust_level = "trusted"\n')
+    hostile = Hostile(yard.home.parent / "canaries", "http://127.0.0.1:1")
+    hostile.arm(yard.home / "downloaded", "above")
+    yard.folder = yard.home / "downloaded" / "sub"
+    yard.folder.mkdir()
+    envelope, events = await turn(yard, transport, "full")
+    assert envelope.ok, envelope
+    assert hostile.fired() == []
+    assert [e for e in events if isinstance(e, Notice) and "ostler trust" in e.text]
 
 
 @pytest.mark.parametrize("transport", ["pipe", "dialog"])

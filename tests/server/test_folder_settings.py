@@ -148,6 +148,21 @@ async def test_what_needs_trust_does_not_count_and_the_turn_says_so(yard: Yard, 
     assert yard.ostler.store.turns(session["id"])[0].turn.tools_denied == ("web",)
 
 
+async def test_a_session_does_not_go_on_without_its_profile(yard: Yard, folder: Path) -> None:
+    """It would have neither the limits nor the denied tools of it any more."""
+    write(yard, folder, PROFILE, trusted=True)
+    session = await session_in(yard, folder, "reviewer")
+    write(yard, folder, "# changed\n" + PROFILE)
+    answer = await yard.client.post(f"/api/sessions/{session['id']}/turns", json={"prompt": "[[say:hello]]"})
+    assert (
+        answer.status_code == 404 and "uses the profile 'reviewer'" in answer.text and "is not trusted" in answer.text
+    )
+    assert yard.ostler.store.turns(session["id"]) == []
+    write(yard, folder, PROFILE, trusted=True)
+    await turn_in(yard, session["id"])
+    assert [row.turn.system for row in yard.ostler.store.turns(session["id"])] == ["Be strict."]
+
+
 async def test_agents_of_a_trusted_folder_are_known_there_alone(yard: Yard, folder: Path) -> None:
     write(yard, folder, '[acp]\nmine = ["my-agent"]\n', trusted=True)
     there = (await yard.client.get("/api/agents", params={"folder": str(folder)})).json()["items"]

@@ -10,6 +10,9 @@ import pytest
 from msgspec import structs
 
 from ostler.agents import AGENTS, Agent
+from ostler.agents.acp.any_agent import UNKNOWN
+from ostler.agents.plain import plain_agent
+from ostler.model import PlainAgent
 from ostler.settings import record_answer, recorded_answers
 from ostler.work import project_config as module
 from ostler.work.project_config import (
@@ -21,6 +24,7 @@ from ostler.work.project_config import (
     remember_answer,
 )
 
+PLAIN = plain_agent("mine", PlainAgent(command=("mine",)))
 AGENT = structs.replace(
     AGENTS["script"], project_config=(".it/settings.json", ".it/plugins", "it.json"), project_config_above=(".env",)
 )
@@ -92,6 +96,30 @@ def test_the_home_folder_brings_nothing(project: Project) -> None:
     (project.home / ".git").mkdir()  # a repository of dot files
     (project.root / ".git").rmdir()
     assert project.names() == []
+
+
+def test_below_a_home_folder_in_git_all_folders_count(project: Project) -> None:
+    """As for codex, which looks for its settings up to the git root, and may have been told to trust that."""
+    (project.root / ".git").rmdir()
+    (project.home / ".git").mkdir()
+    (project.home / "it.json").write_text("{}")
+    project.write("it.json")
+    assert project.names() == ["it.json"]
+    assert project.look().levels == (str(project.folder), str(project.root))
+    (project.home / ".git").rmdir()
+    (project.home.parent / ".git").mkdir()
+    assert project.names() == ["it.json"]
+
+
+@pytest.mark.parametrize("agent", [UNKNOWN, PLAIN], ids=["acp", "plain"])
+def test_for_an_agent_that_nobody_knows_all_counts_that_any_would_take(project: Project, agent: Agent) -> None:
+    (project.root / ".git").rmdir()
+    for name in ("opencode.json", ".env", ".gemini/.env"):
+        project.write(name)
+        assert project.look(agent).paths == (str(project.root / name),)
+        (project.root / name).unlink()
+    project.write("sub/.gemini/.env")
+    assert project.look(agent).paths == (str(project.folder / ".gemini/.env"),)
 
 
 def test_an_agent_that_takes_nothing_is_brought_nothing(project: Project) -> None:

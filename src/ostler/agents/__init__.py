@@ -55,6 +55,11 @@ def all_project_config() -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for agent in AGENTS.values() for name in agent.project_config))
 
 
+def all_project_config_above() -> tuple[str, ...]:
+    """Whatever any of them would take from the folders above, too."""
+    return tuple(dict.fromkeys(name for agent in AGENTS.values() for name in agent.project_config_above))
+
+
 def agent_for(
     name_or_model: str, models: Mapping[str, str] | None = None, agents: Mapping[str, Agent] = AGENTS
 ) -> tuple[Agent, str | None]:
@@ -103,4 +108,13 @@ def _named(name: str, agents: Mapping[str, Agent]) -> Agent:
     )
 
 
-__all__ = ["AGENTS", "Agent", "Conversation", "Reader", "agent_for", "all_project_config", "decode"]
+__all__ = [
+    "AGENTS",
+    "Agent",
+    "Conversation",
+    "Reader",
+    "agent_for",
+    "all_project_config",
+    "all_project_config_above",
+    "decode",
+]

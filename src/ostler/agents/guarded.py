@@ -4,7 +4,6 @@ Hooks and configuration of git, settings of the agents (with their hooks, plugin
 own. One list for all agents: a repository that one of them prepares may be opened by another.
 """
 
-import re
 import unicodedata
 from fnmatch import fnmatchcase
 from functools import cache
@@ -30,7 +29,9 @@ def guarded_patterns() -> tuple[list[str], ...]:
 def is_guarded(path: str) -> bool:
     """Whether this path of a folder is one of them, or beneath one, however deep: also of a folder's subfolders."""
     parts = [_plain(part) for part in path.split("/") if part not in ("", ".")]
-    return any(_begins(parts[at:], pattern) for at in range(len(parts)) for pattern in guarded_patterns())
+    longest = max(map(len, guarded_patterns()))
+    beginnings = [parts[at : at + longest] for at in range(len(parts))]
+    return any(_begins(each, pattern) for each in beginnings for pattern in guarded_patterns())
 
 
 def _begins(parts: list[str], pattern: list[str]) -> bool:
@@ -40,4 +41,4 @@ def _begins(parts: list[str], pattern: list[str]) -> bool:
 def _plain(name: str) -> str:
     """As a file system may take it that knows no case, ignores invisible characters, or drops dots at the end."""
     seen = "".join(char for char in unicodedata.normalize("NFKC", name) if unicodedata.category(char) != "Cf")
-    return re.sub(r"[ .]+$", "", seen).casefold() or name
+    return seen.rstrip(" .").casefold() or name

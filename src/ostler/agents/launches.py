@@ -1,5 +1,6 @@
 """What launches have in common: literal prompts, confirmed flags, attachments as text, what an agent cannot do."""
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -43,6 +44,12 @@ def _stands_in(text: str, name: str) -> bool:
             return True
         at = text.find(name, at + 1)
     return False
+
+
+def version_numbers(version: str) -> tuple[int, ...]:
+    """`1.2.3-beta` → (1, 2, 3)"""
+    found = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(map(int, found[0].split("."))) if found else ()
 
 
 def with_attachments(prompt: str, attachments: Sequence[Attachment]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from ostler.access import ACCESS_ORDER
-from ostler.agents import all_project_config
+from ostler.agents import all_project_config, all_project_config_above
 from ostler.agents.adapter import Agent, State
 from ostler.agents.launches import ARGUMENT_LIMIT, literal, refuse_tool_lists, refuse_untrusted, with_attachments
 from ostler.agents.reader import Reader
@@ -97,6 +97,8 @@ def plain_agent(name: str, plain: PlainAgent) -> Agent:
         env=plain.env_pass,
         login_elsewhere=True,
         project_config=all_project_config(),  # nobody knows what it takes from a folder: whatever any agent would
+        project_config_above=all_project_config_above(),
+        without_git=True,
         prompt_limit=ARGUMENT_LIMIT if _names(plain.command, "prompt") else None,
         access=dict.fromkeys(ACCESS_ORDER, "nothing"),
         state=State(),  # nobody knows what it keeps where: `wall_paths` opens it

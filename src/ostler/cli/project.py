@@ -43,8 +43,9 @@ def trust(path: str, yes: bool) -> int:
         record_trust(trust_file(os.environ), file, digest(data))
     for agent, config in found:
         remember_answer(config, agent, trust_file(os.environ), True)
-    click.echo("trusted")
-    return 0
+    problems = dict.fromkeys(place.problem for _, config in found for place in config.places if place.problem)
+    click.echo(one_line(f"trusted, except that {'; '.join(problems)}", 2000) if problems else "trusted")
+    return 1 if problems else 0
 
 
 def _project_file(path: str, folder: str, needed: bool) -> tuple[str, bytes | None]:

@@ -14,6 +14,7 @@ from ostler.pipelines.model import Input, MergeMode, Node, NodeKind, NodeLoop, P
 from ostler.pipelines.schedule import CRON_HINT, is_cron
 from ostler.pipelines.templates import names_of
 from ostler.settings.check import KeyPath, Where, checked, nearest
+from ostler.settings.toml import parsed
 
 _TOP = ("name", "description", "mode", "inputs", "nodes", "cost_usd", "schedule", "takeover")
 # The options of a turn under their own names, but for two that mean something else of a node: its command is a program,
@@ -58,7 +59,7 @@ def parse_pipeline(path: str, text: str) -> Pipeline:
     """The pipeline of a file. Raises bad_request with file, line and remedy for the first mistake."""
     file = _File(path, text)
     try:
-        data = tomllib.loads(text)
+        data = parsed(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         line = re.search(r"at line (\d+)", str(error))
         said = re.sub(r" \(at (line|end).*", "", str(error))

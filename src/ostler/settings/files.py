@@ -74,9 +74,11 @@ def file_layer(path: str, data: bytes) -> Layer:
     """The checked values of a TOML file. Not to be changed: they are those of everyone who reads the same file."""
     import tomllib  # most folders, and many users, have no file
 
+    from ostler.settings.toml import parsed
+
     text = _decoded(path, data)
     try:
-        values = tomllib.loads(text)
+        values = parsed(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         found = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", str(error))
         line = (found[1] if found else None) or text.count("\n") + 1

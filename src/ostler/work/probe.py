@@ -19,7 +19,7 @@ from ostler.access import ACCESS_ORDER, Access
 from ostler.agents import Agent
 from ostler.agents.adapter import located
 from ostler.agents.failures import last_line
-from ostler.agents.launches import has_flag
+from ostler.agents.launches import has_flag, version_numbers
 from ostler.errors import OstlerError, kind_of_os_error
 from ostler.model import Enforcement, TransportName
 from ostler.settings import Settings
@@ -328,9 +328,9 @@ async def _kept(
 
 def untested(version: str, tested: tuple[str, str] | None) -> str:
     """How a version lies outside of the tested ones; "" where it does not, or where nothing is known."""
-    if tested is None or not (ours := _numbers(version)):
+    if tested is None or not (ours := version_numbers(version)):
         return ""
-    oldest, newest = map(_numbers, tested)
+    oldest, newest = map(version_numbers, tested)
     if oldest <= ours <= newest:
         return ""
     return f"{version} is {'older' if ours < oldest else 'newer'} than what ostler is tested with: {span(tested)}"
@@ -338,12 +338,6 @@ def untested(version: str, tested: tuple[str, str] | None) -> str:
 
 def span(tested: tuple[str, str]) -> str:
     return " to ".join(dict.fromkeys(tested))
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """`1.2.3-beta` → (1, 2, 3)"""
-    found = re.match(r"\d+(?:\.\d+)*", version)
-    return tuple(map(int, found[0].split("."))) if found else ()
 
 
 def login(agent: Agent, environ: Mapping[str, str], home: str) -> LoginState:

@@ -108,7 +108,10 @@ def remember_answer(config: ProjectConfig, agent: Agent, list_file: str, trusted
 
 
 def _levels(above: list[str]) -> tuple[str, ...]:
-    at = next((n for n, level in enumerate(above) if _is_git_root(level)), 0)
+    """Up to the git root; all of them where that is the home folder, or above it."""
+    at = next((n for n, level in enumerate(above) if _is_git_root(level)), None)
+    if at is None:
+        at = len(above) - 1 if above and _is_in_git(os.path.dirname(above[-1])) else 0
     return tuple(above[: at + 1])
 
 
@@ -130,6 +133,10 @@ def _real_home(home: str) -> str:
 
 def _is_git_root(folder: str) -> bool:
     return os.path.lexists(os.path.join(folder, ".git"))
+
+
+def _is_in_git(folder: str) -> bool:
+    return _is_git_root(folder) or (folder != os.path.dirname(folder) and _is_in_git(os.path.dirname(folder)))
 
 
 # -- one folder -------------------------------------------------------------------------------------

@@ -77,9 +77,9 @@ def _table(name: str, data: bytes) -> dict[str, Any]:
 
             value = json.loads(data)
         elif name.endswith(".toml"):
-            import tomllib
+            from ostler.settings.toml import parsed
 
-            value = tomllib.loads(data.decode())
+            value = parsed(data.decode())
         else:
             return {}
     except (ValueError, RecursionError):

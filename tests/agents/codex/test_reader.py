@@ -283,6 +283,21 @@ def test_a_patch_that_does_not_apply_was_not_refused() -> None:
     assert verdict.denied == ()
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        log("tool_result", "call_id=c1 arguments=*** Begin Patch " + "call_id=x  arguments={} " * 20_000),
+        log("sandbox_outcome", 'call_id=event.name="codex.sandbox_outcome" ' * 20_000),
+        log("sandbox_outcome", "call_id=" * 100_000),
+    ],
+    ids=["a patch without an end", "names of records", "names of fields"],
+)
+def test_a_record_full_of_the_names_of_its_fields_is_read_once(line: str) -> None:
+    """To look for the end of one anew from each of them would take hours."""
+    _, verdict = play(DONE, line)
+    assert verdict.denied == ()
+
+
 def test_a_request_to_leave_the_sandbox_needs_full_access() -> None:
     why = "approval policy is Never; reject command"
     arguments = json.dumps({"cmd": "make install", "sandbox_permissions": "require_escalated"})

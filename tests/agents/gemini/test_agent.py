@@ -12,8 +12,13 @@ from ostler.testing import assert_conforms
 
 ID = "12345678-1234-4234-8234-123456789abc"
 HOST = Host(executable="/bin/gemini", private="/run/private", home="/home/ann")
-ENV = {"GEMINI_CLI_NO_RELAUNCH": "true", "GEMINI_CLI_TRUST_WORKSPACE": "false"}
-NO_CLEAN_UP = {"general": {"sessionRetention": {"enabled": False}}}
+ENV = {
+    "GEMINI_CLI_NO_RELAUNCH": "true",
+    "GEMINI_CLI_TRUST_WORKSPACE": "false",
+    "GEMINI_CLI_TRUSTED_FOLDERS_PATH": "/run/private/trusted-folders.json",
+}
+NO_TRUST = {"/run/private/trusted-folders.json": b'{"/project": "DO_NOT_TRUST"}'}
+SETTINGS = {"general": {"sessionRetention": {"enabled": False}}, "security": {"folderTrust": {"enabled": True}}}
 POLICY = "/run/private/policy.toml"
 NO_SHELL = "gemini cannot confine commands to the folder: it has no shell, run again with --access full"
 TURN = {"prompt": "hello", "folder": "/project", "access": "read"}
@@ -43,8 +48,8 @@ def test_read_and_write_are_enforced_by_a_private_policy() -> None:
         "--skip-trust",
         f"--policy={POLICY}",
     )
-    assert (read.stdin, read.env, read.notices, list(read.files)) == (b"hello", ENV, (), [POLICY])
-    assert read.settings == NO_CLEAN_UP
+    assert (read.stdin, read.env, read.notices, list(read.files)) == (b"hello", ENV, (), [POLICY, *NO_TRUST])
+    assert read.settings == SETTINGS
     writing = [("write_file", "deny", 999), ("replace", "deny", 999)]
     assert tomllib.loads(read.files[POLICY].decode()) == {"rule": policy(*writing, *UNCONFINED)}
     write = AGENT.launch(a_turn(access="write"), HOST)
@@ -67,7 +72,8 @@ def test_full_access_leaves_the_users_policies_alone() -> None:
         argv=("/bin/gemini", "--output-format=stream-json", "--approval-mode=yolo", "--skip-trust", "--model=-m"),
         stdin=b"hello",
         env=ENV,
-        settings=NO_CLEAN_UP,
+        files=NO_TRUST,
+        settings=SETTINGS,
     )
 
 

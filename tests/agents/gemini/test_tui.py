@@ -79,7 +79,8 @@ def test_its_launch() -> None:
     assert launch.argv == ("/bin/gemini", "--approval-mode=default", f"--session-id={ID}")
     assert launch.stdin == b"" and launch.env["GEMINI_CLI_NO_RELAUNCH"] == "true"
     read = FACE.launch(structs.replace(TURN, access="read"), Host(executable="/bin/gemini", private="/p"))
-    assert "--policy=/p/policy.toml" in read.argv and [*read.files] == ["/p/policy.toml"]
+    assert "--policy=/p/policy.toml" in read.argv
+    assert [*read.files] == ["/p/policy.toml", "/p/trusted-folders.json"]
     once = Launch(argv=("/bin/gemini", "--output-format=stream-json", "--approval-mode=yolo", "--model=m"))
     assert tui_launch(once, TURN).argv == ("/bin/gemini", "--approval-mode=default", "--model=m")
     assert transcripts(TURN) == (".gemini/tmp/*/chats/session-*-11111111.jsonl",)

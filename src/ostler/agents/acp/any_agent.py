@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from ostler.agents import all_project_config
+from ostler.agents import all_project_config, all_project_config_above
 from ostler.agents.acp.face import acp_face
 from ostler.agents.acp.known import known
 from ostler.agents.acp.protocol import Acp
@@ -45,6 +45,8 @@ UNKNOWN = Agent(
     dialog=acp_face(Acp(), launch),
     login_elsewhere=True,
     project_config=all_project_config(),  # nobody knows what it takes from a folder: whatever any agent would
+    project_config_above=all_project_config_above(),
+    without_git=True,
     access={
         "read": "asks: whatever it asks for beyond reading is refused",
         "write": "asks: edits outside of the folder are refused, and without a wall commands",

@@ -73,7 +73,7 @@ class CodexReader(Reader):
         if line.startswith("warning: "):
             return [Notice(text=line.removeprefix("warning: "), code="warning")]
         events = self._logged() if re.match(STAMP, line) else []
-        if found := OUTCOME.search(line):
+        if found := OUTCOME.match(line):
             self.refused_calls.add(found[1])
             return events
         if re.match(STAMP, line):
@@ -87,7 +87,7 @@ class CodexReader(Reader):
 
     def _logged(self) -> list[AnyEvent]:
         """What the record of the log that is now whole tells."""
-        found, self.logged = RESULT.search(self.logged), ""
+        found, self.logged = RESULT.match(self.logged), ""
         return self._logged_call(*found.groups()) if found else []
 
     def no_result(self, exit: Exit | None, stderr_tail: str) -> Problem:
@@ -283,9 +283,12 @@ def words_of(said: str) -> str:
 
 # -- the log on stderr ------------------------------------------------------------------------------
 
-OUTCOME = re.compile(r'event\.name="codex\.sandbox_outcome" .*?call_id=(\S+) outcome=denied')
+# The first of each name counts, once and for all (`(?>…)`): a command or its output may be full of such names.
+OUTCOME = re.compile(r'(?>.*?event\.name="codex\.sandbox_outcome" )(?>.*?call_id=)(\S+) outcome=denied')
 RESULT = re.compile(
-    r'event\.name="codex\.tool_result" .*?call_id=(\S+) .*? arguments=(\{.*?\}|.*\*\*\* End Patch\s*) output=(.*)', re.S
+    r'(?>.*?event\.name="codex\.tool_result" )(?>.*?call_id=)(\S+) (?>.*? arguments=)'
+    r"(\{.*?\}|.*\*\*\* End Patch\s*) output=(.*)",
+    re.S,
 )
 PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.M)
 STAMP = r"^\d{4}-\d\d-\d\dT\S+Z +[A-Z]+ "

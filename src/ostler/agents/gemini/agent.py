@@ -22,6 +22,8 @@ MODES: dict[Access, str] = {"read": "default", "write": "auto_edit", "full": "yo
 TRUST = "GEMINI_CLI_TRUST_WORKSPACE"
 FROM_ENV_FILES = ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
 
+# Without it, gemini to 0.55 asks for no trust, whatever it is told.
+ASKS_FOR_TRUST = {"security": {"folderTrust": {"enabled": True}}}
 # A conversation that is resumed in a later minute gets a second, empty file. The clean-up of whichever gemini
 # starts next takes that file for a broken one, and deletes all files of that conversation. The files that
 # `GEMINI_CLI_SYSTEM_SETTINGS_PATH` and `…_DEFAULTS_PATH` name count only where they, and all folders above, are root's.
@@ -58,6 +60,7 @@ def launch(turn: Turn, host: Host) -> Launch:
         path = f"{host.private}/policy.toml"
         files[path] = policy.encode()
         flags.append(f"--policy={path}")
+    env |= _trusts_nothing(turn, host, files)
     if turn.system and turn.system_mode == "replace":
         env["GEMINI_SYSTEM_MD"] = f"{host.private}/system.md"
         files[env["GEMINI_SYSTEM_MD"]] = turn.system.encode()
@@ -68,7 +71,11 @@ def launch(turn: Turn, host: Host) -> Launch:
         env={**env, "GEMINI_CLI_NO_RELAUNCH": "true"},  # its launcher ignores signals and cuts long lines
         default_env=_nothing_of_env_files(turn, host),
         files=files,
-        settings={**KEEP_CONVERSATIONS, **({"hooks": hooks} if hooks else {})},
+        settings={
+            **KEEP_CONVERSATIONS,
+            **({} if host.trusted else ASKS_FOR_TRUST),
+            **({"hooks": hooks} if hooks else {}),
+        },
         notices=notices,
     )
 
@@ -95,6 +102,15 @@ def _trust(turn: Turn, host: Host) -> tuple[list[str], dict[str, str]]:
     if any(path.endswith("/.env") for path in host.project_config):
         refuse_untrusted(turn, host)
     return ["--skip-trust"], {TRUST: "false"}
+
+
+def _trusts_nothing(turn: Turn, host: Host, files: dict[str, bytes]) -> dict[str, str]:
+    """To 0.55 the variable says nothing unless it is `true`, so it goes by the user's own list: it is given another."""
+    if host.trusted:
+        return {}
+    path = f"{host.private}/trusted-folders.json"
+    files[path] = json.dumps(dict.fromkeys(host.levels or (turn.folder,), "DO_NOT_TRUST")).encode()
+    return {"GEMINI_CLI_TRUSTED_FOLDERS_PATH": path}
 
 
 def _nothing_of_env_files(turn: Turn, host: Host) -> dict[str, str]:
@@ -227,7 +243,8 @@ AGENT = Agent(
         *(".gemini/hooks", ".gemini/skills"),
     ),
     project_config_above=(".env", ".gemini/.env"),
-    left_out="`GEMINI_CLI_TRUST_WORKSPACE=false`; without `--dialog`"
+    left_out="`GEMINI_CLI_TRUST_WORKSPACE=false` and a list of trusted folders in which it is not"
+    " (`GEMINI_CLI_TRUSTED_FOLDERS_PATH`); without `--dialog`"
     " also `--skip-trust`, and `denied` where there are `.env` files; in a dialog the keys that it would take of them"
     " are set to nothing, unless you have set them",
     instructions=(("GEMINI.md",),),

@@ -44,7 +44,7 @@ def access_agent(turn: Turn) -> str:
     return own_agent(turn) if needed else ""
 
 
-FIELD = re.compile(r'([\w.]+)=("(?:[^"\\]|\\.)*"|\S*)')  # of a line of the log
+FIELD = re.compile(r'(?<![\w.])([\w.]+)=("(?:[^"\\]|\\.)*"|\S*)')  # of a line of the log
 
 
 class OpencodeReader(Reader):

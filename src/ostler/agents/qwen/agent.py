@@ -17,6 +17,7 @@ from ostler.agents.launches import (
     literal,
     refuse_servers,
     refuse_untrusted,
+    version_numbers,
     with_attachments,
 )
 from ostler.agents.mcp import MCP_TRANSPORTS, by_file, program
@@ -98,6 +99,9 @@ def tui_prompt(turn: Turn) -> str:
     return pasted_prompt(_prompt(turn)[0], turn)
 
 
+OBEYS = (0, 24, 4)  # to older ones the user's own settings count more than those of the system, if they name trust
+
+
 def _trust(turn: Turn, host: Host) -> tuple[dict[str, bytes], dict[str, str]]:
     """Files and variables that keep qwen from settings in a folder: its own trust of folders, which is off by default.
 
@@ -106,6 +110,8 @@ def _trust(turn: Turn, host: Host) -> tuple[dict[str, bytes], dict[str, str]]:
     """
     if not host.untrusted:
         return {}, {}
+    if () < version_numbers(host.version) < OBEYS:
+        refuse_untrusted(turn, host)
     if SYSTEM_SETTINGS in host.folder_names or (turn.access != "read" and turn.transport != "dialog"):
         refuse_untrusted(turn, host)
     refuse_servers(turn)
@@ -186,6 +192,7 @@ class QwenReader(MessagesReader):
     def __init__(self, turn: Turn) -> None:
         super().__init__(turn)
         self.plain = False
+        self.made: int | None = None  # tokens of the last message
 
     def remedy(self, name: str) -> Access | None:
         if self.turn.access == "read" and (name in EDITS or (name == SHELL and self.turn.walled)):
@@ -203,6 +210,7 @@ class QwenReader(MessagesReader):
         if given is not None and made is not None:
             before = self.spent or (0, 0)
             self.spent = before[0] + given, before[1] + made
+        self.made = made
         return super()._assistant(record)
 
     def _result(self, record: Record) -> list[AnyEvent]:
@@ -214,7 +222,7 @@ class QwenReader(MessagesReader):
         self.plain = bool(self.turn.schema and self.text and PLAIN in wrong)
         if self.plain:
             self.succeed(evidence + ", plain text in place of the schema's tool")
-        elif record.get("is_error") or record.get("subtype") != "success":
+        elif record.get("is_error") or record.get("subtype") != "success" or self._is_api_error(record):
             wrong = (wrong or text(record.get("result"))).removeprefix("[").removesuffix("]")
             kind = kind_said(None, wrong)
             self.fail(evidence, kind, wrong, self.hint(kind))
@@ -227,6 +235,10 @@ class QwenReader(MessagesReader):
             self.succeed(evidence)
             events += self._answer(said) if self.result == "ok" else []
         return [*events, *([UsageReport(usage=self.usage)] if self.usage and not self.turn.resume else [])]
+
+    def _is_api_error(self, record: Record) -> bool:
+        """Older ones tell an error of the API as their answer, also after tools. No model wrote it: it cost nothing."""
+        return self.made == 0 and text(record.get("result")).startswith(self.ERROR_MARK)
 
     def _count(self, usage: dict[str, Any]) -> None:
         """qwen counts over the whole conversation, also over the processes that resumed it."""
@@ -310,10 +322,10 @@ AGENT = Agent(
         pasted=r"\[Pasted Content",
         access="`default`, in which it asks; `write`: `auto-edit`. Answering no ends the turn",
     ),
-    project_config=(".qwen", ".mcp.json"),
+    project_config=(".qwen", ".mcp.json", ".agents/skills"),  # a skill may have hooks, and allow tools
     project_config_above=(".env", ".qwen/.env"),
     left_out="a list of trusted folders in which it is not (`QWEN_CODE_TRUSTED_FOLDERS_PATH`);"
-    " without `--dialog`, `write` and `full` are `denied`, since qwen asks for everything then",
+    " without `--dialog`, `write` and `full` are `denied`, since qwen asks for everything then; before 0.24.4 `denied`",
     instructions=(("QWEN.md",), ("AGENTS.md",)),
     passes_over=lambda turn, host: host.untrusted and not turn.lean,
     access={

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Unpack
 
 from msgspec import Struct, structs
 
-from ostler.errors import OstlerError
+from ostler.errors import OstlerError, quoted
 from ostler.model import (
     AnyEvent,
     Ended,
@@ -215,6 +215,7 @@ class LiveSession:
         if self._stored and (stored := self.context.store.session(self.id)) is not None:
             self.row = structs.replace(self.row, **{name: getattr(stored, name) for name in _CHANGED_ELSEWHERE})
         setup, services = self.setup, self.context.services
+        self._check_profile(setup)
         check_options(options, setup.settings)
         turn = resolve_turn(prompt, options, self.row, setup.settings)
         turn = structs.replace(turn, id=id or turn.id, **asked_by(self.context.store, setup.environ))
@@ -427,6 +428,14 @@ class LiveSession:
         account = account_of(turn, setup.settings)
         if turn.fallback and (until := self.context.turns.pool.parked().get(account)) is not None:
             raise limited_error(account, until)
+
+    def _check_profile(self, setup: Setup) -> None:
+        """Without its profile a session would go on without the limits and the denied tools of that."""
+        name = self.row.profile
+        if name is not None and name not in setup.settings.profiles:
+            message = f"session {self.row.label} uses the profile {quoted(name)}, which no longer exists here"
+            hint = ". ".join(setup.notices) or "Put it back, or start a new session"
+            raise OstlerError("not_found", message, hint)
 
     def _check_server(self, setup: Setup, turn: Turn) -> None:
         """A scripted conversation is nothing a real agent could resume, nor the other way round."""
