@@ -20,7 +20,7 @@ from ostler.work.probe import table
 
 HERE = Path(__file__).parent
 KEPT = HERE / "versions.json"
-FILES = ("test_agents.py", "test_dialogs.py")
+FILES = ("test_agents.py", "test_dialogs.py", "test_late_errors.py")
 
 
 def main() -> None:

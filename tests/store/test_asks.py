@@ -9,7 +9,7 @@ import pytest
 
 from ostler.model import Answered, Asked, AskRow
 from ostler.store import Store, schema
-from ostler.store.asks import ENDED
+from ostler.store.asks import COUNT_OPEN, ENDED, SELECT_OPEN, SELECT_ROWS_OF_SESSION
 
 
 def asked(seq: int, id: str = "a1", turn: str = "t1") -> Asked:
@@ -42,6 +42,16 @@ async def test_what_is_open_who_answered_and_since_when(began: Store) -> None:
     await store.append("k3", [asked(6)])  # asked again under the same name
     assert store.open_asks("k3") == [asked(2, "a2"), asked(6)]
     assert store.watch().open_asks("k3") == (2, asked(6))
+
+
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [(SELECT_OPEN, "asks_open"), (COUNT_OPEN, "asks_open"), (SELECT_ROWS_OF_SESSION, "asks_of_session")],
+)
+async def test_they_are_found_by_an_index(store: Store, query: str, index: str) -> None:
+    with sqlite3.connect(store.folder / "ostler.db") as db:
+        steps = [step for *_, step in db.execute(f"EXPLAIN QUERY PLAN {query}", [""] * query.count("?"))]
+    assert index in steps[0] and not any("SCAN" in step or "TEMP B-TREE" in step for step in steps), steps
 
 
 async def test_the_end_of_a_turn_closes_its_asks_and_no_others(began: Store, make: SimpleNamespace) -> None:

@@ -15,12 +15,12 @@ ENDED = "the end of the turn"  # who answered what nobody did
 _ASKS = event_heads(Asked, Answered)
 _ADD = "INSERT OR REPLACE INTO asks (turn, id, session, seq, asked_at) VALUES (?, ?, ?, ?, ?)"
 _OPEN = (
-    "FROM asks a JOIN events e ON e.session = a.session AND e.seq = a.seq"
+    "FROM asks a INDEXED BY asks_open JOIN events e ON e.session = a.session AND e.seq = a.seq"
     " WHERE a.answered_at IS NULL AND a.session = ? AND (?2 IS NULL OR a.turn = ?2)"
 )
 SELECT_OPEN = f"SELECT e.body {_OPEN} ORDER BY a.seq"
 SELECT_NEWEST = f"SELECT e.body {_OPEN} ORDER BY a.seq DESC LIMIT 1"
-COUNT_OPEN = "SELECT count(*) FROM asks WHERE answered_at IS NULL AND session = ?"
+COUNT_OPEN = "SELECT count(*) FROM asks INDEXED BY asks_open WHERE answered_at IS NULL AND session = ?"
 _ROWS = (
     "SELECT e.body, a.session, a.answered_at, a.option, a.answered_by FROM asks a"
     " JOIN events e ON e.session = a.session AND e.seq = a.seq"

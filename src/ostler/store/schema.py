@@ -187,6 +187,7 @@ VERSIONS: tuple[str, ...] = (
     -- A server looks at them every second.
     CREATE INDEX runs_open ON runs (id) WHERE state IN ('running', 'cancelling');
     """,
+    "CREATE INDEX asks_of_session ON asks (session, seq);",
 )
 
 
