@@ -45,12 +45,12 @@ async def test_what_is_open_who_answered_and_since_when(began: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "index"),
-    [(SELECT_OPEN, "asks_open"), (COUNT_OPEN, "asks_open"), (SELECT_ROWS_OF_SESSION, "asks_of_session")],
+    ("query", "values", "index"),
+    [(SELECT_OPEN, 2, "asks_open"), (COUNT_OPEN, 1, "asks_open"), (SELECT_ROWS_OF_SESSION, 3, "asks_of_session")],
 )
-async def test_they_are_found_by_an_index(store: Store, query: str, index: str) -> None:
+async def test_they_are_found_by_an_index(store: Store, query: str, values: int, index: str) -> None:
     with sqlite3.connect(store.folder / "ostler.db") as db:
-        steps = [step for *_, step in db.execute(f"EXPLAIN QUERY PLAN {query}", [""] * query.count("?"))]
+        steps = [step for *_, step in db.execute(f"EXPLAIN QUERY PLAN {query}", [""] * values)]
     assert index in steps[0] and not any("SCAN" in step or "TEMP B-TREE" in step for step in steps), steps
 
 
