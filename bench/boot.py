@@ -1,22 +1,23 @@
 """How long `ostler up` takes until it answers, with an empty store and with a thousand sessions, and after kill -9.
 
-CPU is that of the server until then. BESIDE may name the interpreter of another ostler, measured in the same rounds.
+CPU is that of the server until then. BESIDE may name the interpreter of another ostler, measured in the same rounds with
+stores of its own.
 """
 
-import asyncio
+import contextlib
 import http.client
 import os
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-from ostler.model import Session
+from servers import free_port, post
+
 from ostler.server.auth import Authenticator
-from ostler.store import Store
 
 ROUNDS = int(os.environ.get("ROUNDS", "7"))
 PYTHONS = {"": sys.executable, **({", the other one": os.environ["BESIDE"]} if os.environ.get("BESIDE") else {})}
@@ -25,41 +26,56 @@ TICK = 1000 / os.sysconf("SC_CLK_TCK")  # ms
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as base:
-        few, many = Path(base, "few"), Path(base, "many")
-        asyncio.run(filled(few, 0))
-        asyncio.run(filled(many, 1_000))
-        cases = {"empty store": (few, False), "1,000 sessions": (many, False), "… after kill -9": (many, True)}
-        for name, (state, kill) in cases.items():
+        cases = {"empty store": (0, False), "1,000 sessions": (1_000, False), "… after kill -9": (1_000, True)}
+        states: dict[tuple[str, int], Path] = {}
+        for which, python in PYTHONS.items():
+            for count in (0, 1_000):
+                states[which, count] = Path(base, f"{len(states)}")
+                fill(states[which, count], count, python)
+        for name, (count, kill) in cases.items():
             boots: dict[str, list[tuple[float, float]]] = {which: [] for which in PYTHONS}
             for _ in range(ROUNDS):
                 for which, python in PYTHONS.items():
-                    boots[which].append(boot(state, kill, python))
+                    boots[which].append(boot(states[which, count], kill, python))
             for which, taken in boots.items():
                 ms, cpu = [each for each, _ in taken], [each for _, each in taken]
                 median, spent = statistics.median(ms), statistics.median(cpu)
                 shown = f"{median:5.0f} ms (best {min(ms):.0f}), CPU {spent:.0f} (best {min(cpu):.0f})"
                 print(f"up, {name + which:32} first answer after {shown}")
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    parts = {"python -c pass": "pass", "import uvicorn": "import uvicorn"}
-    parts["import the server"] = "import ostler.server.app"
-    for name, code in parts.items():
-        took = [run(code) for _ in range(ROUNDS)]
-        print(f"{name:20} {statistics.median(took):5.0f} ms")
+    parts = {
+        "python -c pass": "pass",
+        "import uvicorn": "import uvicorn",
+        "import the server": "import ostler.server.app",
+    }
+    for which, python in PYTHONS.items():
+        for name, code in parts.items():
+            took = [run(python, code) for _ in range(ROUNDS)]
+            print(f"{name + which:34} {statistics.median(took):5.0f} ms")
 
 
-async def filled(state: Path, count: int) -> None:
-    with Store.open(state) as store:
-        now = time.time()
-        rows = (
-            Session(id=f"s{n}", agent="claude", folder="/w", created_at=now, used_at=now - n, title="x" * 60)
-            for n in range(count)
-        )
-        await asyncio.gather(*map(store.add_session, rows))
+def fill(state: Path, count: int, python: str) -> None:
+    """Makes sessions as a client does: the stores of other versions have other tables."""
+    state.mkdir(mode=0o700)
+    with serving(state, python) as (server, port, token):
+        for n in range(count):
+            post(port, {"Authorization": f"Bearer {token}"}, "/api/sessions", agent="script", folder="/", name=f"s-{n}")
+        server.terminate()
 
 
 def boot(state: Path, kill: bool, python: str) -> tuple[float, float]:
     """Milliseconds from the start of the process to the answer of a first request that needs the store, and of CPU."""
-    token = Authenticator(state).sign("bearer", "view", "bench", 600)
+    began = time.perf_counter()
+    with serving(state, python) as (server, _, _):
+        took = (time.perf_counter() - began) * 1000, cpu_of(server.pid)
+        server.kill() if kill else server.terminate()
+    return took
+
+
+@contextlib.contextmanager
+def serving(state: Path, python: str) -> Iterator[tuple["subprocess.Popen[bytes]", int, str]]:
+    """`ostler up` once it answers; whoever asked for it ends it."""
+    token = Authenticator(state).sign("bearer", "type", "bench", 600)
     port = free_port()
     env = {**os.environ, "OSTLER_HOME": str(state), "OSTLER_ONLY": "script"}
     began = time.perf_counter()
@@ -68,9 +84,11 @@ def boot(state: Path, kill: bool, python: str) -> tuple[float, float]:
         while not answers(port, token):
             assert server.poll() is None and time.perf_counter() - began < 60
             time.sleep(0.002)
-        return (time.perf_counter() - began) * 1000, cpu_of(server.pid)
+        yield server, port, token
+    except BaseException:
+        server.kill()
+        raise
     finally:
-        server.kill() if kill else server.terminate()
         server.wait()
 
 
@@ -91,16 +109,9 @@ def answers(port: int, token: str) -> bool:
         connection.close()
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
-
-
-def run(code: str) -> float:
+def run(python: str, code: str) -> float:
     began = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([python, "-c", code], check=True)
     return (time.perf_counter() - began) * 1000
 
 

@@ -123,9 +123,10 @@ def followed(python: str, events: int) -> list[float]:
     with tempfile.TemporaryDirectory() as base:
         port, state = free_port(), Path(base, "state")
         env = {"HOME": base, "OSTLER_HOME": str(state), "OSTLER_ONLY": "script", "PATH": os.environ["PATH"]}
+        state.mkdir(mode=0o700)
+        headers = {"Authorization": f"Bearer {Authenticator(state).sign('bearer', 'admin', 'bench', 3600)}"}
         with running([python, "-m", "ostler", "up", "--port", str(port)], env, base) as process:
             listens(port, process)
-            headers = {"Authorization": f"Bearer {Authenticator(state).sign('bearer', 'admin', 'bench', 3600)}"}
             prompt = f"[[wait:1]] {f'[[say:x]] [[wait:{PAUSE}]] ' * events}"
             late: list[float] = []
             with concurrent.futures.ThreadPoolExecutor(TURNS * STREAMS) as pool:
