@@ -1,7 +1,7 @@
 """How long `ostler up` takes until it answers, with an empty store and with a thousand sessions, and after kill -9.
 
-CPU is that of the server until then. BESIDE may name the interpreter of another ostler: it is measured in the same rounds,
-with stores of its own.
+CPU is that of the server until then. BESIDE may name the interpreter of another ostler, which is measured in the same
+rounds, with stores of its own.
 """
 
 import contextlib
