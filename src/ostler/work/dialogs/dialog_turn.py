@@ -31,7 +31,7 @@ class DialogTurn:
         self.wake = Wake()
         self.problem: Problem | None = None  # why the dialog failed
         self.beneath: set[Member] = set()  # what ran beneath the process when the turn began
-        self.worked = False
+        self.prompted = self.worked = False
         self.spoke = False  # it said anything since it was given the prompt
         self.receipt_limit = context.settings.dialog_receipt
         self.errors = AdapterErrors(attempt.agent.name)

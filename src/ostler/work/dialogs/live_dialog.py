@@ -101,7 +101,7 @@ class LiveDialog:
             turn.calls.terminals = self.terminals
             self.terminals.begin(attempt.turn, context.add, attempt.redactor, self._enclosure)
         try:
-            await self._do(lambda: self.dialog.prompt(attempt.effective_turn))
+            await self._do(partial(self._prompt, turn))
             ended_by_us = await self._until_over(turn, context.stop)
             await turn.add(self._flush())
             return Carried(
@@ -110,8 +110,9 @@ class LiveDialog:
                 leaked=await self._sweep(),
                 worked=turn.worked,
             )
-        except BaseException:  # it still works on that prompt, and nobody follows what it says
-            self._failed = self._failed or Problem(kind="crashed", message="its turn was broken off")
+        except BaseException:
+            if turn.prompted:  # it still works on that, and nobody follows what it says
+                self._failed = self._failed or Problem(kind="crashed", message="its turn was broken off")
             raise
         finally:
             asks.close()
@@ -120,6 +121,12 @@ class LiveDialog:
                 await self.terminals.pause()
             keep_logins(self._placed)
             self._turn = None
+
+    def _prompt(self, turn: DialogTurn) -> list[Step]:
+        """Raises for what the agent cannot take: nothing has been said to it then."""
+        steps = self.dialog.prompt(turn.attempt.effective_turn)
+        turn.prompted = True
+        return steps
 
     async def _sweep(self) -> tuple[str, ...]:
         """Ends what the turn left behind, and says what it was.
