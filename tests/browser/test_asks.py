@@ -186,7 +186,7 @@ def test_nobody_allows_by_key_what_they_have_not_seen(visit: Visit) -> None:
     page.keyboard.press("a")
     expect(asked.line).to_contain_text("Allowed by you")
     asked.ended()
-    assert (reader.server.folder / "long.txt").exists()
+    assert (reader.server.folder / "long.txt").exists(), asked.turn()
 
 
 def test_keys_answer_only_the_ask_that_has_the_focus(visit: Callable[..., Reader]) -> None:
