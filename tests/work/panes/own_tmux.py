@@ -1,6 +1,8 @@
 """Ostler's own tmux server of a state folder, for a test: whatever happens in it, no pane is left."""
 
 import contextlib
+import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from needs import require
+from ostler.process import tree
 from ostler.work.tuis import delivery
 
 
@@ -35,3 +38,19 @@ def own_tmux(state: Path, scripted: pytest.MonkeyPatch | None = None) -> Iterato
     finally:
         if (state / "tmux").exists():
             tmux(state, "kill-server")
+            for pid in _clients(state):  # whose ostler was killed: see docs/visible.md
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGTERM)
+
+
+def _clients(state: Path) -> list[int]:
+    """Control clients of this server that are still there."""
+    folder = str((state / "tmux").resolve())
+    return [pid for pid in tree.processes() if _folder(pid) == folder and "tmux -u" in tree.command(pid)]
+
+
+def _folder(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return ""
