@@ -13,7 +13,6 @@ from ostler.agents import AGENTS
 from ostler.errors import OstlerError
 from ostler.model import (
     Answered,
-    AnyEvent,
     Asked,
     Attachment,
     Limits,
@@ -26,11 +25,11 @@ from ostler.model import (
     Usage,
 )
 from ostler.process import tree
-from ostler.store import Store
 from ostler.testing import Clock
 from ostler.work.dialogs.asks import AskAnswer
 from waiting import until
 from work.acp_yard import SCRIPTED, AcpYard, pid_of, turn
+from work.full_disk import full_for_a_moment
 from work.scripted import turn_until
 
 
@@ -205,15 +204,7 @@ async def test_what_cannot_be_written_ends_the_turn_and_the_next_one_is_none_the
     yard: AcpYard, monkeypatch: pytest.MonkeyPatch, unwritten: type
 ) -> None:
     """The disk is full for a moment. An answer was lost, and its agent waited for ever; later turns failed, too."""
-    append, full = Store.append, [True]
-
-    def try_to_append(store: Store, session: str, events: list[AnyEvent]) -> "asyncio.Future[None]":
-        if full and any(isinstance(event, unwritten) for event in events):
-            full.clear()
-            raise OstlerError("store", "the disk is full")
-        return append(store, session, events)
-
-    monkeypatch.setattr(Store, "append", try_to_append)
+    full_for_a_moment(monkeypatch, unwritten)
     async with yard.ostler() as o:
         live = await yard.session(o)
         answers: list[asyncio.Task[object]] = []

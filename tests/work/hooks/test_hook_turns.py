@@ -14,13 +14,13 @@ from ostler.agents.hooks import BODY_LIMIT
 from ostler.errors import OstlerError
 from ostler.model import Answered, AnyEvent, Asked, Ended, Hook, Limits, Notice, ToolEnded
 from ostler.process import tree
-from ostler.store import Store
 from ostler.testing.clock import Clock
 from ostler.work import LiveSession, Ostler
 from ostler.work.dialogs.asks import AskAnswer
 from ostler.work.hooks import intake
 from ostler.work.hooks.callbacks import LATE
 from waiting import until
+from work.full_disk import full_for_a_moment
 from work.scripted import Stable, collect
 
 KEEP = "[[run:printenv OSTLER_CALLBACK_URL OSTLER_CALLBACK_TOKEN OSTLER_SESSION OSTLER_TURN > callback.txt]]"
@@ -322,15 +322,7 @@ async def test_what_nobody_answers_is_denied_in_time_and_a_cancel_ends_it(stable
 
 async def test_an_answer_that_cannot_be_kept_denies_the_call(stable: Stable, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk is full for a moment. The hook was never answered, and nobody could answer it again."""
-    append, full = Store.append, [True]
-
-    def try_to_append(store: Store, session: str, events: list[AnyEvent]) -> "asyncio.Future[None]":
-        if full and any(isinstance(event, Answered) for event in events):
-            full.clear()
-            raise OstlerError("store", "the disk is full")
-        return append(store, session, events)
-
-    monkeypatch.setattr(Store, "append", try_to_append)
+    full_for_a_moment(monkeypatch, Answered)
     async with stable.ostler() as o:
         session = await o.session("script", folder=str(stable.folder), access="write")
         running = asyncio.create_task(collect(session, "[[run:touch made]] [[say:done]]", hooks="ask"))

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from ostler.errors import OstlerError
-from ostler.model import Answered, AnyEvent, Asked, Text
+from ostler.model import Answered, Asked, Text
 from ostler.process import tree
-from ostler.store import Store
 from ostler.work.dialogs.asks import AskAnswer
 from waiting import until
+from work.full_disk import full_for_a_moment
 from work.panes.own_tmux import own_tmux
 from work.scripted import Stable, collect
 
@@ -93,15 +93,7 @@ async def test_a_turn_that_cannot_be_written_takes_its_screen_along(
     ask = {"ask": {"tool": "shell", "input": {"command": "ls"}}}
     steps = [{"say": "one"}, {"never_end": True}] if unwritten is Text else [ask]
     stable.script.plays({"match": "one", "steps": steps}, [{"say": "two"}])
-    append, full = Store.append, [True]
-
-    def try_to_append(store: Store, session: str, events: list[AnyEvent]) -> "asyncio.Future[None]":
-        if full and any(isinstance(event, unwritten) for event in events):
-            full.clear()
-            raise OstlerError("store", "the disk is full")
-        return append(store, session, events)
-
-    monkeypatch.setattr(Store, "append", try_to_append)
+    full_for_a_moment(monkeypatch, unwritten)
     async with stable.ostler() as o:
         session = await o.session("script", folder=str(stable.folder), access="full")
         answers: list[asyncio.Task[object]] = []
